@@ -97,12 +97,9 @@ def _variable_names(line_words: Sequence[str]) -> list[str]:
     columns = _column_names(line_words)
     names: dict[str, None] = {}
     for word in line_words:
-        if word.startswith("-") or Path(word).suffix in (*DATA_SUFFIXES, ".json"):
-            continue
-        try:
-            names |= dict.fromkeys(read(word.strip(_QUOTES)).leaves)
-        except ExpressionError:
-            continue
+        if not word.startswith("-") and Path(word).suffix not in (*DATA_SUFFIXES, ".json"):
+            with contextlib.suppress(ExpressionError):
+                names |= dict.fromkeys(read(word.strip(_QUOTES)).leaves)
     return [name for name in names if name not in columns and name.isidentifier()]
 
 

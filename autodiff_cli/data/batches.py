@@ -111,7 +111,7 @@ class LabelColumn:
         """Return the labels as numbers, with nan for missing ones. Raises DataError for text."""
         numbers = [BOOLEANS.get(cell, _as_number(cell)) for cell in self.values]
         if None in numbers:
-            text = next(str(cell) for cell, number in zip(self.values, numbers, strict=True) if number is None)
+            text = str(self.values[numbers.index(None)])
             raise DataError(f"column `{name}` holds text, not numbers", text_columns={name: text})
         values: Array = np.array([*numbers, math.nan], np.float64)[self.codes]
         return values

@@ -268,14 +268,13 @@ class DataFile:
         """
         names = [canonical_name(cell.strip()) for cell in self.header]
         for original, name in renamed.items():
-            if self.is_one_of_several and name in names and original not in names:
-                continue  # another file has the original
-            if original not in names:
+            if original in names:
+                if name in names and name not in renamed:
+                    raise DataError(f"{self.name}: --column {name}: the file already has a column `{name}`")
+            elif not (self.is_one_of_several and name in names):  # else another file has the original
                 swapped = f"did you mean --column {original}={name}?" * (name in names)
                 hint = spelling_hint(original, names, swapped or f"the columns are {format_names(self.header)}")
                 raise DataError(f"{self.name}: --column {name}: there is no column `{original}`; {hint}")
-            if name in names and name not in renamed:
-                raise DataError(f"{self.name}: --column {name}: the file already has a column `{name}`")
         return [renamed.get(name, name) for name in names]
 
     def column_positions(self, requested: Collection[str]) -> dict[str, int]:

@@ -316,21 +316,20 @@ MAX_ORDER = 1000  # highest order of derivatives and of Bessel functions that fl
 _neighbours_slope = helper("neighbours_slope", lambda s, z, below, above: (0, 0.5, -0.5), lambda z, below, above: (below - above) / 2)  # fmt: skip
 
 
-def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str) -> Op:
+def _bessel(name: str, slope_sign: int, is_entire: bool, kind: str) -> Op:
     """Declare a Bessel function of real order, whose slope is half the sum or the difference of the functions of the
     neighbouring orders (DLMF 10.6.1, 10.29.1).
 
     Args:
         name: the name of the function.
-        slope_sign: the sign of the slope's formula.
-        is_sum: whether the slope has the sum of the functions of the neighbouring orders, not their difference.
+        slope_sign: the sign of the sum of the functions of the neighbouring orders in the slope; 0 for their difference.
         is_entire: whether functions of integer order have values below 0, and are finite at 0.
         kind: the name in books.
     """
 
     def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
         below, above = op(order - 1, x), op(order + 1, x)
-        return _unknown_slope(z), slope_sign * (below + above) / 2 if is_sum else _neighbours_slope(z, below, above)
+        return _unknown_slope(z), slope_sign * (below + above) / 2 if slope_sign else _neighbours_slope(z, below, above)
 
     def is_real(order: Node, x: Node) -> Node:
         return or_(x >= 0, equal(floor(order), order)) if is_entire else x >= 0
@@ -348,10 +347,10 @@ def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str
     return op
 
 
-besselj = _bessel("besselj", 1, False, True, "Bessel function of the first kind, J")
-bessely = _bessel("bessely", 1, False, False, "Bessel function of the second kind, Y")
-besseli = _bessel("besseli", 1, True, True, "modified Bessel function of the first kind, I")
-besselk = _bessel("besselk", -1, True, False, "modified Bessel function of the second kind, K")
+besselj = _bessel("besselj", 0, True, "Bessel function of the first kind, J")
+bessely = _bessel("bessely", 0, False, "Bessel function of the second kind, Y")
+besseli = _bessel("besseli", 1, True, "modified Bessel function of the first kind, I")
+besselk = _bessel("besselk", -1, False, "modified Bessel function of the second kind, K")
 
 _FADDEEVA: OpFields = {"domain": lambda x, y: y >= 0, "uncomputed": lambda x, y: y < 0, "ulp_bound": 128}
 
@@ -518,7 +517,7 @@ leaky_relu = composite(
 )  # fmt: skip
 selu = composite(
     "selu", lambda x: where(x >= 0, SELU_SCALE * x, (SELU_SCALE * SELU_ALPHA) * expm1(x)), is_rectifier=True,
-    kink=lambda x: equal(x, 0), kink_note="the slopes are 1.758 and 1.051; the smaller is used",
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 1.758 and 1.051; 1.051 is used",
 )  # fmt: skip
 hardtanh = composite(
     "hardtanh", lambda x: clip(x, -1, 1), gate=Gate.ROUTE, parity=-1, saturation_values=(-1, 1),

@@ -132,7 +132,7 @@ def _write_plot(paper: Paper, expression: Formula) -> None:
     heights = [y for _, y in visible]
     margin = (max(heights) - min(heights)) / 20 or 1.0
     # The scale below the plot has a mark every 10 columns.
-    columns = max(min((paper.width - _SCALE_WIDTH) // 10, _MAX_PLOT_WIDTH // 10), 1) * 10
+    columns = max(min(paper.width - _SCALE_WIDTH, _MAX_PLOT_WIDTH) // 10, 1) * 10
     box = {"x": (-_PLOT_LIMIT, _PLOT_LIMIT), "y": (min(heights) - margin, max(heights) + margin)}
     try:
         lines = dot_plot(box, ([x for x, _ in visible], heights), (), (columns, _PLOT_ROWS), has_axes=True)

@@ -386,15 +386,15 @@ def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
     for name, axes in zip(names, panels, strict=True):
         if name == "loss" or fit.plot is None:
             handles += _draw_losses(axes, fit)
-            continue
-        rows = _Rows(fit.plot, range(len(fit.plot.curves)), _Scales.of([fit], options))
-        if above is not None:
-            axes.sharex(above)
-            above.tick_params(labelbottom=False)
-            above.set_xlabel("")
-        handles += rows.draw_data(axes) if name == "data" else rows.draw_residuals(axes)
-        axes.set_xlabel(rows.scales.x_label)
-        above = axes
+        else:
+            rows = _Rows(fit.plot, range(len(fit.plot.curves)), _Scales.of([fit], options))
+            if above is not None:
+                axes.sharex(above)
+                above.tick_params(labelbottom=False)
+                above.set_xlabel("")
+            handles += rows.draw_data(axes) if name == "data" else rows.draw_residuals(axes)
+            axes.set_xlabel(rows.scales.x_label)
+            above = axes
     figure.align_ylabels()
     if fit.plot is not None and fit.plot.group_column and handles:
         title = _figure_text(fit.plot.group_column)

@@ -272,16 +272,14 @@ class _Solution:
             (_BACKWARD_TITLE, self._backward_rows()),
             ("The gradient", self._gradient_rows()),
         ):
-            first = next(rows, None)
-            if first is None:
-                continue
-            yield f"\\section*{{{title}}}\n"
-            if title == _BACKWARD_TITLE:
-                output, letter = self._output_symbol, self._node_letter
-                derivative = rf"\partial {output}/\partial {letter}"
-                yield f"Here ${adjoint_symbol(letter)} = {derivative}$ is the adjoint of ${letter}$: "
-                yield f"how fast ${output}$ changes with ${letter}$.\n"
-            yield from _aligned_blocks(itertools.chain([first], rows))
+            if (first := next(rows, None)) is not None:
+                yield f"\\section*{{{title}}}\n"
+                if title == _BACKWARD_TITLE:
+                    output, letter = self._output_symbol, self._node_letter
+                    derivative = rf"\partial {output}/\partial {letter}"
+                    yield f"Here ${adjoint_symbol(letter)} = {derivative}$ is the adjoint of ${letter}$: "
+                    yield f"how fast ${output}$ changes with ${letter}$.\n"
+                yield from _aligned_blocks(itertools.chain([first], rows))
         if self._trace.warnings:
             yield "\\section*{Remarks}\n\\begin{itemize}\n"
             yield from (f"\\item {latex_text(warning.message)}\n" for warning in self._trace.warnings)
@@ -301,14 +299,13 @@ class _Solution:
         named = {node: Fragment(symbols[node]) for node in self._nodes if node in trace.expression.names}
         for node in dict.fromkeys((*named, self._nodes[trace.tape.outputs[0]])):
             others = {other: part for other, part in named.items() if other is not node}
-            if node.op is None:
-                if node not in named:
-                    yield f"{self._output_letter} &= {symbols[node]}"
-                continue
-            text, parts = latex_formula(node, leaves | others, symbols.__getitem__, writer=self._writer)
-            for name, part in parts:
-                yield f"{name} &= {part}"
-            yield f"{symbols[node]} &= {text}"
+            if node.op is not None:
+                text, parts = latex_formula(node, leaves | others, symbols.__getitem__, writer=self._writer)
+                for name, part in parts:
+                    yield f"{name} &= {part}"
+                yield f"{symbols[node]} &= {text}"
+            elif node not in named:
+                yield f"{self._output_letter} &= {symbols[node]}"
 
     def _forward_rows(self) -> Iterator[str]:
         """Yield each operation in symbols, then with numbers, then its result."""

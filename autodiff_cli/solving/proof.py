@@ -39,7 +39,7 @@ _FLOAT_STEPS = 40  # steps of Newton's method in floats
 _FLOAT_PRECISION = 2.0**-46  # relative length of the step at which it ends
 _SPARE_BITS = 12  # bits of the working precision beyond those of a refined zero, for rounding errors
 _LOSS = 70  # most bits of the working precision that a refined zero may lack, if its equations are ill-conditioned
-_NEGLIGIBLE = "1e-2000"  # the size of a coordinate that gets no more digits; it may be 0
+_NEGLIGIBLE = arb("1e-2000")  # the size of a coordinate that gets no more digits; it may be 0
 _MAX_STEPS = 4000  # steps of Newton's method in balls; with an inverse in floats, a step adds up to 50 bits
 _MAX_DEVIATION = 0.25  # in wider regions, the steps of `_refine` would end before the zero has its digits
 _MAX_MULTIPLICITY = 8  # multiplicity of zeros of one equation that is tried
@@ -171,7 +171,7 @@ class Prover:
             if (np.abs(step) <= np.abs(point) * _FLOAT_PRECISION).all():
                 break
             point = np.clip(point - step, zeros.lower, zeros.upper)
-        growth = np.where(is_free.T, radius + np.abs(point) * _FLOAT_PRECISION + 1e-290, 0)
+        growth = np.where(is_free.T, radius + np.abs(point) * _FLOAT_PRECISION + search.TINY, 0)
         lower, upper = np.where(is_free.T, [point - growth, point + growth], [zeros.lower, zeros.upper])
         return search.Boxes(lower, upper, zeros.side), inverse
 
@@ -185,7 +185,7 @@ class Prover:
             if (value := self._equations(point)) is None:
                 return None
             shifts = _product(weights, [ball.as_ball(value[k]) for k in free])
-            scale = [abs(ball.as_ball(point[k])) + width + arb(1e-290) for k, width in zip(free, widths, strict=True)]
+            scale = [abs(ball.as_ball(point[k])) + width + _NEGLIGIBLE for k, width in zip(free, widths, strict=True)]
             change = max((abs(shift) / size).mid() for shift, size in zip(shifts, scale, strict=True))
             if change <= arb(2) ** (_SPARE_BITS - self._bits) or (change < 1e-12 and change > last / 2):
                 break
@@ -231,7 +231,7 @@ class Prover:
             for k in free:
                 point[k] = enclosure[k].mid()
             last, largest = largest, max((r / size).upper() for r, size in zip(rest, scale, strict=True))
-            sizes = [abs(ball.as_ball(point[k])) + arb(_NEGLIGIBLE) for k in free]
+            sizes = [abs(ball.as_ball(point[k])) + _NEGLIGIBLE for k in free]
             is_precise = all(r <= self._error * size for r, size in zip(rest, sizes, strict=True))
             if is_precise or not largest < last / 2:
                 break
@@ -395,10 +395,9 @@ def prove_isolated_zero(
                 leading.append(form)
                 break
     every_name = [*names, *(leaf.text for leaf in direction)]
-    ones = np.ones(size)
-    whole = search.enclosure_function(every_name, chains)(
-        *(np.r_[x, u].reshape(-1, 1) for x, u in ((low, -ones), (high, ones)))
-    )
+    # The forms are polynomials in the direction, so any direction shows where they are continuous.
+    ends = (np.r_[x, np.ones(size)].reshape(-1, 1) for x in (low, high))
+    whole = search.enclosure_function(every_name, chains)(*ends)
     if not (whole.is_bounded & whole.is_continuous).all():
         return None
     enclose = search.enclosure_function(every_name, leading)
@@ -704,7 +703,7 @@ class KinkProver:
         if not 0 < len(borders) <= _MAX_SWITCHES:
             return None
         points: list[list[Number]] = []
-        width = np.maximum(high - low, np.abs(high) * 1e-12 + 1e-300)
+        width = np.maximum(high - low, np.abs(high) * 1e-12 + search.TINY)
         for states in self._possible_states(borders, low - width, high + width):
             part = self._parts[(*borders,), states]
             if part is None:
@@ -722,11 +721,10 @@ class KinkProver:
                 point, weights = enclosure[: len(low)], [ball.as_ball(x) for x in enclosure[len(low) :]]
                 sides = zip(part.sides.bounds(point), part.signs, strict=True)
                 margins = [*(ball.as_ball(side) * sign for side, sign in sides), *weights, *(1 - x for x in weights)]
-                if any(x < 0 for x in margins):
-                    continue
-                if not all(x > 0 for x in margins):
+                is_outside = any(x < 0 for x in margins)
+                if not is_outside and not all(x > 0 for x in margins):
                     return None
-                if not any(overlap(point, other) for other in points):
+                if not is_outside and not any(overlap(point, other) for other in points):
                     points.append(point)
         return points
 

@@ -39,6 +39,7 @@ _SLACK = 1 + 1e-9  # covers the rounding of sums of positive bounds
 _MAX_REGULAR_DEVIATION = 0.9  # largest row sum of |I - Y·J| for which inflating a box is worthwhile
 _INFLATION = 0.1  # part of its width by which a box grows on each side
 _MIN_GROWTH = 2.0**-40  # part of its ends by which it grows at least, so that rounding does not hide the zero
+TINY = 1e-290  # added to widths of boxes around 0, where relative widths are 0
 _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
 _MIN_DOMAIN_PART = 2.0**-44  # boxes narrower than this, relative to the domain, are not bisected either
 _FACE_PART = 2.0**-7  # relative to the domain; smaller boxes on faces that cannot hold the global minimum are skipped
@@ -220,10 +221,10 @@ def border_functions(equations: Sequence[Node]) -> dict[Node, Node]:
             borders[node] = node.inputs[0]
         elif node.op in _COMPARISONS:
             a, b = node.inputs
-            if a.op is div and a.inputs[1].op is abs_ and a.inputs[1].inputs[0] is a.inputs[0]:
-                borders[node] = a.inputs[0]  # x/|x| > 0
+            if is_literal(b, 0):
+                borders[node] = a.inputs[0] if a.op is div and a.inputs[1].op is abs_ else a  # x/|y| > 0
             else:
-                borders[node] = a if is_literal(b, 0) else differences[a, b]
+                borders[node] = differences[a, b]
     return borders
 
 
@@ -245,6 +246,8 @@ def relax(equations: Sequence[Node], truths: Mapping[Node, Node]) -> list[Node] 
             if node.op is sign:
                 return 2 * truth - 1
             soft.add(result := truth if _COMPARISONS[node.operation] > 0 else 1 - truth)
+        elif node.op is abs_ and node.inputs[0] in truths:
+            return (2 * truths[node.inputs[0]] - 1) * inputs[0]
         elif not soft.isdisjoint(inputs):
             if node.op is where and inputs[0] in soft:
                 return inputs[0] * inputs[1] + (1 - inputs[0]) * inputs[2]
@@ -439,7 +442,7 @@ class Search:
 
     def __post_init__(self) -> None:
         size, self.count, self.best = len(self.lower), 0, math.inf
-        self._min_width = (self.upper - self.lower) * _MIN_DOMAIN_PART
+        self._width = self.upper - self.lower
         self.zeros = self.regions = self.undecided = Boxes.empty(size)
         side = 0.0 if self.system.objective is None else _CLOSED
         queue = Boxes(self.lower, self.upper, np.full((size, 1), side))
@@ -489,24 +492,22 @@ class Search:
         self._record(narrowed.select(is_inside), boxes.select(is_inside))
         is_left = ~(is_empty | narrowed.is_empty | is_inside)
         is_left &= ~self._inflate(boxes, step, is_left & step.is_regular & is_proven)
-        width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
-        noise = np.maximum(middle, self.upper - self.lower) * _NOISE_WIDTH
         is_flat = np.maximum(-value.lower, value.upper) <= (0 if self.system.objective is None else _NEGLIGIBLE_SLOPE)
         is_terminal = (self._is_narrow(boxes) | is_flat).all(axis=0)
-        is_terminal |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
+        is_terminal |= step.is_hidden & self._is_narrow(boxes, _NOISE_WIDTH, _NOISE_WIDTH).all(axis=0)
         if self.system.objective is not None:
             # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
-            is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
+            is_small = self._is_narrow(boxes, 0, _FACE_PART).all(axis=0)
             k = np.flatnonzero(~is_free.all(axis=0) & is_small & is_left & ~is_terminal)
             is_terminal[k] = self.system.lower_bounds(boxes.select(k)) > self.best
         self.undecided = self.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest], is_flat[:, rest])]
 
-    def _is_narrow(self, boxes: Boxes) -> Mask:
-        """Return which coordinates of boxes are too narrow to be cut."""
-        width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
-        return np.asarray((width <= np.maximum(middle * _MIN_RELATIVE_WIDTH, self._min_width)) | (boxes.side != 0))
+    def _is_narrow(self, boxes: Boxes, relative: float = _MIN_RELATIVE_WIDTH, part: float = _MIN_DOMAIN_PART) -> Mask:
+        """Return which coordinates of boxes are fixed, or narrow relative to their place or as a part of the domain."""
+        least = np.maximum(np.abs(boxes.lower / 2 + boxes.upper / 2) * relative, self._width * part)
+        return np.asarray((boxes.upper - boxes.lower <= least) | (boxes.side != 0))
 
     def _separate_edges(self, boxes: Boxes) -> list[Boxes]:
         """Return the parts of boxes on both edges along one coordinate, and inside."""
@@ -533,7 +534,7 @@ class Search:
             ratio = np.where(is_narrow, 0, width / (previous.upper - previous.lower))
             is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _MIN_NARROWING
         has_smear = np.isfinite(smear).all(axis=0) & (smear > 0).any(axis=0)
-        weight = np.where(is_narrow, -1, np.where(has_smear, smear, width / (self.upper - self.lower)))
+        weight = np.where(is_narrow, -1, np.where(has_smear, smear, width / self._width))
         cut, rest = boxes.select(~is_narrowed), boxes.select(is_narrowed)
         axis, places = np.argmax(weight[:, ~is_narrowed], axis=0), np.arange(len(cut))
         at = cut.lower[axis, places] + _SPLIT_POSITION * (cut.upper[axis, places] - cut.lower[axis, places])
@@ -548,7 +549,7 @@ class Search:
             return is_decided
         regular = boxes.select(selected)
         size = np.maximum(np.abs(regular.lower), np.abs(regular.upper))
-        growth = (regular.upper - regular.lower) * _INFLATION + size * _MIN_GROWTH + 1e-290
+        growth = (regular.upper - regular.lower) * _INFLATION + size * _MIN_GROWTH + TINY
         growth = np.where(regular.side == 0, growth, 0)
         lower = np.minimum(regular.lower, step.lower[:, selected]) - growth
         upper = np.maximum(regular.upper, step.upper[:, selected]) + growth
@@ -589,8 +590,9 @@ class Search:
 
         If a function or its slope jumps on a face, its value there does not bound the values beside it.
         """
-        lower = np.where(boxes.side == 1, np.nextafter(boxes.lower - self._min_width, -np.inf), boxes.lower)
-        upper = np.where(boxes.side == -1, np.nextafter(boxes.upper + self._min_width, np.inf), boxes.upper)
+        margin = self._width * _MIN_DOMAIN_PART
+        lower = np.where(boxes.side == 1, np.nextafter(boxes.lower - margin, -np.inf), boxes.lower)
+        upper = np.where(boxes.side == -1, np.nextafter(boxes.upper + margin, np.inf), boxes.upper)
         return enclose(lower, upper)
 
     def _rises_inward(self, boxes: Boxes, slope: Intervals) -> Mask:
@@ -632,7 +634,7 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
     diagonal = np.diagonal(product, axis1=1, axis2=2)
     discs = (np.abs(product).sum(axis=2) - np.abs(diagonal) + error.sum(axis=2)) * (1 + 1e-9)
     is_decided = is_bounded & (np.abs(diagonal) > discs).all(axis=1)
-    negative = (diagonal < 0).sum(axis=1)
+    negative = np.signbit(diagonal).sum(axis=1)
     return [
         "degenerate" if not decided else "minimum" if not n else "maximum" if n == size else "saddle"
         for decided, n in zip(is_decided, negative.tolist(), strict=True)

@@ -398,9 +398,8 @@ def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tu
     is_left = np.ones(len(undecided), dtype=bool)
     clusters = merge_touching(undecided)
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
-        if any(((known.lower <= low) & (high <= known.upper)).all() for known in regions):
-            continue
-        if (region := _singular_region(problem, system, low, high)) is not None:
+        is_known = any(((known.lower <= low) & (high <= known.upper)).all() for known in regions)
+        if not is_known and (region := _singular_region(problem, system, low, high)) is not None:
             regions.append(region)
             is_left &= ~((region.lower <= undecided.lower.T) & (region.upper >= undecided.upper.T)).all(axis=1)
     return regions, undecided.select(is_left)

@@ -138,10 +138,11 @@ def test_set_gives_values_and_refuses_a_second_one() -> None:
         ("grad x --x 2 --mode back", "--mode takes reverse or forward, not `back`"),
         ("train y~x data.csv --lr fast", "--lr takes a number, not `fast`"),
         ("train y~x data.csv --epochs 1.5", "--epochs takes a whole number, not `1.5`"),
+        ("grad x --x 2 --att f.csv", "there is no option --att; did you mean --at?"),
         ("grad x --x 2 --wrt ,", "--wrt takes names separated by commas, such as --wrt x,y"),
     ],
 )
-def test_the_help_of_an_option_names_its_argument(line: str, message: str) -> None:
+def test_what_an_option_takes_is_named(line: str, message: str) -> None:
     output = run_cli(line)
     assert (output.status, output, output.stderr) == (2, "", f"error: {message}\n")
 

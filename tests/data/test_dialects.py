@@ -266,6 +266,7 @@ def test_units_of_columns_are_kept() -> None:
         ("day > '2024-02-13'", [2, 3]),
         ("'2024-02-13' <= day < '2024-02-14 12:00'", [1, 2]),
         ("day == '2024-02-15' or y < 2", [1, 3]),
+        ("y > 0 and '2024-02-13' < day", [2, 3]),
     ],
 )
 def test_dates_are_compared_with_quoted_ones(where: str, expected: list[float]) -> None:
@@ -710,6 +711,8 @@ def test_columns_of_some_files_can_be_renamed(tmp_path: Path) -> None:
     assert open_data([str(tmp_path)], options=options).load({"x", "y"}).columns["y"].tolist() == [2, 4]
     with pytest.raises(DataError, match="there is no column `signal`"):
         open_data([str(tmp_path / "a.csv")], options=options)
+    with pytest.raises(DataError, match="there is no column `sginal`; did you mean `signal`"):
+        open_data([str(tmp_path)], options=FileOptions(column=["y=sginal"]))
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -94,6 +94,14 @@ def test_every_form_of_the_same_data(content: bytes) -> None:
     assert rows_of(load(content)) == [[1, 2], [3, 4]]
 
 
+def test_rows_that_are_left_out_are_counted_over_all_files(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{k}.csv" for k in range(3)]
+    for path, cells in zip(paths, (["1,2", ",3"], ["4,", "5,6", "7,"], ["8,9"]), strict=True):
+        path.write_text("\n".join(["x,y", *cells]))
+    table = open_data([*map(str, paths)]).load(("x", "y"), drop_missing=True)
+    assert (table.rows, table.dropped, rows_of(table)) == (3, 3, [[1, 2], [5, 6], [8, 9]])
+
+
 @each(
     ("content", "message"),
     [

@@ -208,7 +208,7 @@ class Finder(ast.NodeVisitor):
         for line in lines:
             self.starts.append(self.starts[-1] + len(line))
         self.functions: list[str] = []
-        self.limited: set[int] = set()  # the operands of comparisons with a budget
+        self.limited: set[int] = set()  # what is compared with a budget
         self.mutations: list[Mutation] = []
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -288,7 +288,7 @@ class Finder(ast.NodeVisitor):
                 new = NEGATED[old]
             self._swap_between("comparison", left, right, old, new)
             if is_budget_name(left) or is_budget_name(right):
-                self.limited |= {id(left), id(right)}
+                self.limited |= {id(part) for side in (left, right) for part in ast.walk(side)}
         self.generic_visit(node)
 
     def _meets_edge(self, *sides: ast.expr) -> bool:

@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -125,13 +126,16 @@ def points(count: int) -> Iterator[tuple[float, ...]]:
 
 
 def tried_points(row: Row) -> list[tuple[float, ...]]:
-    """The points at which an operation is tried. Of two and more inputs, every seventh combination or fewer, in which
-    edges meet others, unless all are asked for and the reference does not take long.
+    """The points at which an operation is tried. Of two and more inputs, where all are at edges, and every seventh
+    other combination or fewer, unless all are asked for and the reference does not take long.
     """
     count = len(row.domain)
     if count == 1 or (is_exhaustive() and is_cheap(row)):
         return [*points(count)]
-    return [*points(count)][:: 7 if is_slow() else 59 if not is_cheap(row) else 23]
+    corners = (
+        itertools.product(EDGES[count][0], repeat=count) if count in EDGES and (count > 2 or is_cheap(row)) else ()
+    )
+    return [*corners, *[*points(count)][:: 7 if is_slow() else 59]]
 
 
 def exactly(point: Sequence[float]) -> tuple[Number, ...]:
@@ -151,7 +155,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
     return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there
 
 
-@each("row", ROWS, ids=lambda row: row.name, sampled=True)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_predicates_and_slopes_at_edges(row: Row) -> None:
     check_predicates(row)
     check_slopes(row)
@@ -210,6 +214,25 @@ def check_slopes(row: Row) -> None:
                 slope = values[tape.outputs[k]]
                 if limits:
                     assert any(abs(slope - limit) <= 1e-6 * (1 + abs(limit)) for limit in limits), (point, k)
+
+
+SAID = re.compile(r"(\d+(?:\.\d+)?),? is used")
+
+
+@each("row", [row for row in ROWS if SAID.search(get_op(row.name).kink_note or "")], ids=lambda row: row.name)
+def test_at_a_kink_the_slope_is_the_one_that_its_note_names(row: Row) -> None:
+    op, count = get_op(row.name), len(row.domain)
+    (said,) = SAID.findall(op.kink_note)
+    kinks = [
+        point for point in itertools.product((*EDGES[1][0], 4.0), repeat=count) if predicates(row.name, "kink", point)
+    ]
+    leaves = [variable(name) for name in "abcd"[:count]]
+    tape = Tape(gradient_nodes(op(*leaves), leaves), leaves)
+    assert kinks or count > 2
+    for point in kinks:
+        values = forward(tape, FLOATS, dict(zip("abcd", point, strict=False)))
+        slopes = [values[k] for k in tape.outputs]
+        assert any(abs(slope - float(said)) <= 1e-3 or math.isnan(slope) for slope in slopes), (point, slopes)
 
 
 def limit(value: Callable[..., Number], edge: float, sign: int) -> float | None:

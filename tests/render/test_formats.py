@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.expression import Expression
+from autodiff_cli.explain.views import TapeRecord
+from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.render.html_page import to_html
-from autodiff_cli.render.report import Paper, dumps
-from autodiff_cli.render.trace import trace_document, trace_report
+from autodiff_cli.render.report import Paper, Report, dumps
+from autodiff_cli.render.trace import tape_report, trace_document, trace_report
 from tests.graphs import graphs
 
 POINTS = st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.25, 800.0])))
@@ -53,6 +54,27 @@ def test_the_numbers_of_the_report(graph: tuple[Node, list[Node]], point: dict[s
     assert {name: same(slope) for name, slope in slopes.items()} == {
         name: same(slope) for name, slope in document["gradient"].items()
     }
+
+
+def written(report: Report) -> str:
+    sheet = io.StringIO()
+    report.write(Paper(sheet, 6))
+    return sheet.getvalue()
+
+
+def test_an_array_is_drawn_where_it_is_first_used() -> None:
+    found = trace(parse("sum(x) + sum(x*x) + sum(x*sin(x))"), {"x": [k / 7 for k in range(40)]})
+    forward = written(trace_report(found)).partition("backward pass:")[0]
+    assert len(re.findall(r"^ +x +\|", forward, re.MULTILINE)) == 1
+
+
+def test_the_report_of_a_tape_has_the_checkpoints_of_its_document() -> None:
+    report = tape_report(TapeRecord(trace(parse("sin(" * 64 + "x" + ")" * 64), {"x": 1.0})))
+    (document,) = report.documents()
+    rows = [line.split() for line in written(report).partition("checkpoints")[2].splitlines()]
+    for entry in document["checkpoints"]:
+        row = next(row for row in rows if row[:2] == [str(entry["every"]), str(entry["stretches"])])
+        assert row[-3:] == [str(entry["recomputed"]), "of", "64"]
 
 
 @given(graphs(), POINTS)

@@ -29,6 +29,9 @@ def value(node: Node, point: dict[str, float]) -> float:
         ("where(x > 1 or not (y > x), where(y < 0, 5, x), y^2)", 3),
         ("sign(x - y)*x + y", 1),
         ("sign(x*y - 1) + where(x^2 < y, 1, 2)", 2),
+        ("sign(x - y)*y + x*abs(x - y)", 1),
+        ("where(x/abs(x) > 2, x, y)", 1),
+        ("where(y/abs(x) > 0, x, y)", 1),
     ],
 )
 def test_with_the_truths_at_a_point_the_value_is_that_of_the_equation(text: str, count: int) -> None:

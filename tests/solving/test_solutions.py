@@ -22,7 +22,7 @@ import autodiff_cli as ad
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.solving import solutions
-from autodiff_cli.solving.proof import BallFunction
+from autodiff_cli.solving.proof import BallFunction, as_fraction
 from autodiff_cli.solving.search import System
 from autodiff_cli.solving.solutions import BoxProblem, _hulls_on_grid
 from tests.each import each
@@ -396,6 +396,44 @@ def test_of_two_ends_that_are_no_floats_the_lower_one_is_the_global_minimum(text
     assert [found.points[k].point["x"] for k in found.global_.points] == [best]
 
 
+def test_bounds_of_numbers_contain_them() -> None:
+    chance = np.random.default_rng(4)
+    sizes = [0.0, math.inf, *chance.normal(size=20) * 10.0 ** chance.integers(-300, 300, 20)]
+    for digits in (None, 1, 15, 40):
+        problem = BoxProblem(ad.parse("x"), {"x": (ball.ZERO, ball.from_float(1.0))}, {}, digits)
+        for number in (arb(x, x * width) for x in sizes for width in (0.0, 1e-30, 0.1, 3.0)):
+            low, high = problem.bounds(number)
+            if number.is_finite():
+                ends = [Fraction(int(x.p), int(x.q)) for x in map(as_fraction, (number.lower(), number.upper()))]
+                assert Fraction(low) <= ends[0] <= ends[1] <= Fraction(high)
+            else:
+                assert (low, high) == (-math.inf, math.inf)
+
+
+@each("slope", ["x^4", "(x^3 - x - 1)^4", "exp(x)", "-x^2"])
+@each("at", [3, -2.5])
+def test_the_optimum_at_a_kink_of_a_product_is_proven(slope: str, at: float) -> None:
+    optimize = ad.parse(f"{slope}*abs(x - a)").maximize if slope[0] == "-" else ad.parse(f"{slope}*abs(x - a)").minimize
+    found = optimize(x=(at - 0.1, at + 0.2), a=at)
+    assert [point.point["x"] for point in found.points if point.at_kink] == [at]
+    assert found.complete
+
+
+@each("sign", [1, -1])
+def test_a_multiple_optimum_that_is_not_decided_hides_no_kink_elsewhere(sign: int) -> None:
+    found = ad.parse("(exp(s*x) - 2)^4*abs(x - 3*s)").minimize(x=(-4, 4), s=sign)
+    assert [point.point for point in found.points if point.at_kink] == [{"x": 3.0 * sign}]
+    assert [*found.unresolved[0]["x"]] == pytest.approx([sign * math.log(2)] * 2, abs=1e-3)
+
+
+@each("text", ["x^2 + x + abs(x)", "x^2 - x + abs(x)", "x^4 + max(2*x, 0)", "where(x < 0, x^2, x)"])
+def test_a_minimum_where_the_slope_of_one_side_of_a_kink_is_0_is_not_lost(text: str) -> None:
+    found = ad.parse(text).minimize(x=(-1, 2))
+    assert found.global_.value_enclosure[0] <= 0 <= found.global_.value_enclosure[1]
+    places = [point.point["x"] for point in found.points] + [sum(box["x"]) / 2 for box in found.unresolved]
+    assert any(abs(place) < 1e-6 for place in places)
+
+
 def test_values_around_a_point_say_its_kind_only_if_nothing_else_may_be_there() -> None:
     """The values on the border of -1.9..1.9 are above the one at 0, which is a maximum between two minima."""
     problem = BoxProblem(ad.parse("x^4 - 2*x^2 + 9"), {"x": (ball.from_float(-10), ball.from_float(10))}, {})
@@ -731,6 +769,12 @@ def test_a_local_search_leaves_maxima_and_saddles_for_the_minimum_below(
     assert (lowest.kind, highest.kind) == ("minimum", "maximum")
     for each_end in (lowest, highest):
         assert {name: abs(x) % math.tau for name, x in each_end.point.items()} == pytest.approx(end)  # type: ignore[arg-type]
+
+
+@each("text", ["x^3", "x^3 + y^2", "x*y^2 + x^3"])
+def test_a_stationary_point_without_a_minimum_is_no_result_of_a_local_search(text: str) -> None:
+    formula = ad.parse(text)
+    assert formula.minimize(dict.fromkeys(formula.variables, 0.0)).points == []
 
 
 @pytest.mark.slow

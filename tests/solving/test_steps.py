@@ -59,6 +59,30 @@ def test_steps_keep_all_zeros(text: str, seed: int) -> None:
         assert (count[step.is_inside(boxes)] == 1).all()
 
 
+@given(st.integers(0, 10**9))
+def test_steps_along_a_face_keep_the_zeros_for_all_places_of_its_edge(seed: int) -> None:
+    """An edge that is no float is an interval; the equation of a fixed coordinate is left out."""
+    system, chance = BY_TEXT["[x^2 + y^2 - 5, x*y - 2]"], np.random.default_rng(seed)
+    for fixed, zero in ((1, lambda y: np.sqrt(5 - y * y)), (0, lambda x: 2 / x)):
+        edge, width = chance.uniform(0.5, 2, 300), 10 ** chance.uniform(-15, -1, 300)
+        widths = 10 ** chance.uniform(-6, 0, 300)
+        middle = zero(edge) + widths * chance.uniform(-1, 1, 300)
+        ends = [np.empty((2, 300)), np.empty((2, 300))]
+        for end, sign in zip(ends, (-1, 1), strict=True):
+            end[fixed], end[1 - fixed] = edge + sign * width, middle + sign * widths
+        side = np.zeros((2, 300))
+        side[fixed] = 1
+        boxes = Boxes(*ends, side)
+        step = NewtonStep(system, boxes)
+        free, found = 1 - fixed, step.is_inside(boxes)
+        for place in (-1, -0.5, 0, 1):
+            at = zero(edge + place * width)
+            inside = (boxes.lower[free] < at - 1e-14) & (at + 1e-14 < boxes.upper[free])
+            assert ((step.lower[free] <= at + 1e-14) & (at - 1e-14 <= step.upper[free]))[inside].all()
+            assert inside[found].all()
+        assert (step.lower[fixed] == ends[0][fixed]).all()
+
+
 @pytest.mark.parametrize("k", [10, 20, 30, 40])
 def test_steps_keep_the_zero_of_a_system_that_is_nearly_singular(k: int) -> None:
     """Neighbouring Fibonacci numbers have the determinant 1, and rounding errors are as large as the equations."""

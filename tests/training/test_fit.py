@@ -294,6 +294,26 @@ def test_parameters_with_names_of_constants_are_noted_without_a_warning() -> Non
     assert "write `exp(x)`" in found.notes[1]
 
 
+@each(
+    "model",
+    [
+        "y ~ a*(x/k)^n/(1 + (x/k)^n)",
+        "y ~ a/(1 + (k/x)^n)",
+        "y ~ a*(1 - 1/(1 + (x/k)^n))",
+        "y ~ a*sqrt(x/k)/(1 + sqrt(x/k))",
+    ],
+)
+def test_a_row_at_0_is_no_problem_for_powers_of_ratios(model: str) -> None:
+    """As a control without a dose is: the power is 0 there whatever the exponent, or infinite."""
+    x = np.array([0, 0, 0.2, 0.5, 1, 2, 4, 8])
+    power = (x / 1.3) ** (0.5 if "sqrt" in model else 0.7)
+    found = fit(model, {"x": x, "y": 3 * power / (1 + power) + 0.01 * np.cos(9 * x)}, start={"a": 2.0})
+    assert found.converged
+    assert found.parameters["a"] == pytest.approx(3, rel=0.05)
+    assert found.parameters["k"] == pytest.approx(1.3, rel=0.1)
+    assert not found.warnings
+
+
 def test_columns_that_are_no_names_do_not_matter() -> None:
     assert fit("y ~ a*x", line(**{"2nd col": ["u"] * 4, "": [0] * 4})).parameters["a"] > 0
 

@@ -363,10 +363,10 @@ def _bounds_of_result(vector: Vector, known: dict[Vector, Bounds]) -> Bounds:
     match vector.op:
         case "fadd":
             (a, b), (c, d) = input_bounds
-            return (a + c, b + d) if math.isfinite(a + c) or math.isfinite(b + d) else _UNBOUNDED
+            return max(-math.inf, a + c), min(math.inf, b + d)  # for nan, the infinity
         case "fmul" if min(input_bounds)[0] >= 0:
             (a, b), (c, d) = input_bounds
-            return a * c if math.isfinite(a * c) else 0.0, b * d if math.isfinite(b * d) else math.inf
+            return max(0.0, a * c), min(math.inf, b * d)
         case "fmul" if vector.inputs[0] is vector.inputs[1]:
             return 0.0, math.inf
         case "fneg":

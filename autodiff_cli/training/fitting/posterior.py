@@ -527,9 +527,6 @@ class Density:
             layout=self._layout,
             bounds=Bounds.unbounded(self.size),
             loss="",
-            is_likelihood=True,
-            is_scale_estimated=False,
-            user_starts=frozenset(),
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
         )
         self._centre = self._layout.flatten(

@@ -238,13 +238,12 @@ def powers_with_limits(prediction: Node, parameters: Collection[str]) -> dict[No
     and always for `(k/x)^n`.
     """
     replacements: dict[Node, Node] = {}
-    for node in topological_order([prediction]):
-        if node.op not in (pow_, sqrt) or node.inputs[0].op not in (mul, div):
-            continue
+    for node in (node for node in topological_order([prediction]) if node.op in (pow_, sqrt)):
+        is_ratio = node.inputs[0].op in (mul, div)
         sides = [side for side in node.inputs[0].inputs if not side.is_constant]
         of_data = [side for side in sides if {*parameters}.isdisjoint(leaf_names([side]))]
-        if len(of_data) == 1:
-            again = node.op(*substitute(node.inputs, replacements))
+        if is_ratio and len(of_data) == 1:
+            again = node.operation(*substitute(node.inputs, replacements))
             replacements[node] = where(equal(of_data[0], ZERO), floor(again), again)  # the slope of `floor` is 0
     return replacements
 

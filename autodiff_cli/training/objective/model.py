@@ -246,9 +246,7 @@ def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_nam
         names: the columns of the data.
         user_names: names to which the user gives values.
     """
-    for parameter in parameters:
-        if parameter in user_names:
-            continue
+    for parameter in (name for name in parameters if name not in user_names):
         if parameter in _FUNCTIONS_WITHOUT_BRACKETS:
             yield f"`{parameter}` is a parameter here; the function is written `{parameter}(x)`"
         close = [name for name in names if name.casefold() == parameter.casefold()]

@@ -292,7 +292,7 @@ def curve_breaks(
         curves = np.repeat(curves[rest], 2)
     width = np.maximum(high - low, np.spacing(np.abs(low)))
     near, far = (
-        np.maximum(*(np.abs(values(end)) for end in (low - distance * width, high + distance * width)))
+        np.fmax(*(np.abs(values(end)) for end in (low - distance * width, high + distance * width)))
         for distance in (1, _POLE_DISTANCES)
     )
     for k in np.flatnonzero(~(near <= _POLE_GROWTH * far)):

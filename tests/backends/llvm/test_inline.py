@@ -162,10 +162,12 @@ def test_bounds_of_values() -> None:
         vectors.exp(x): (0.0, inf),
         small + 1.0: (1.0, 3.0),
         (small + 1.0) * (vectors.exp(-abs(y)) + 2.0): (2.0, 12.0),
-        (small + 1e300) * (abs(y) + 1e300): (0.0, inf),
+        (small + 1e300) * (abs(y) + 1e300): (inf, inf),
         abs(-(small + 1.0)): (0.0, 3.0),
         abs(small - 5.0): (0.0, inf),
         code.as_vector(2.0) + code.as_vector(3.5): (5.5, 5.5),
+        code.as_vector(inf) + -(abs(x) + 2.0): (-inf, inf),
+        code.as_vector(inf) * abs(x): (0.0, inf),
         code.as_vector(math.nan) + 1.0: (-inf, inf),
     }
     for vector, expected in bounds.items():

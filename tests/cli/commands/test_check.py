@@ -333,6 +333,7 @@ BAD = [
     ("check x*y --x 2",                       "no value for `y`"),
     ("check 2*3",                             "the expression has no variables"),
     ("check x --x 0:1:3",                     "only `grad` accepts a range (`0:1:3`)"),
+    ("check x*y --x 1 --y 0:1:3",             "`y`: only `grad` accepts a range (`0:1:3`)"),
     ("check x --x 2+-0.1",                    "only `grad` and `trace` accept a value with an error (`2+-0.1`)"),
     ("check x --x 2.0(1)",                    "only `grad` and `trace` accept a value with an error (`2.0(1)`)"),
     ("check x --x 2 --precision 5",           "--precision is an option of `autodiff grad`"),

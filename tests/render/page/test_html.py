@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,10 @@ def test_every_page_has_a_language_a_title_a_heading_and_one_main_landmark(tmp_p
         elements = Read(text).elements
         tags = [tag for tag, _ in elements]
         assert tags.count("main") == 1
-        assert {"title", "h1"} <= {*tags}
+        levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1
+        assert all(below <= above + 1 for above, below in pairwise(levels))
+        assert "title" in tags
         assert ("html", {"lang": "en"}) in elements
 
 

@@ -275,6 +275,14 @@ def test_many_labels_have_axes_each() -> None:
     assert len(axes_of(drawn("rate ~ v[state]*conc/(k + conc)", kinetics(9)))) == 9
 
 
+def test_axes_of_fits_have_at_most_one_column_more_than_rows() -> None:
+    found = drawn("y ~ a*x", {"x": [1.0, 2.0, 3.0], "y": [2.0, 4.1, 5.9]})
+    for count, columns in ((2, 2), (5, 3)):
+        axes = draw_figure({str(k): found for k in range(count)}, FigureOptions()).axes
+        assert [each.get_title() for each in axes[:count]] == [*map(str, range(count))]
+        assert len({round(each.get_position().x0, 3) for each in axes}) == columns
+
+
 def test_errors_are_bars_and_units_of_residuals() -> None:
     data = decay(20) | {"error": np.linspace(0.04, 0.1, 20)}
     for sigma in ("error", data["error"]):

@@ -182,7 +182,7 @@ def test_a_small_graph() -> None:
     ]
 
 
-@pytest.mark.parametrize("title", ["λ", "名前", "x̂", "한국어名", "é" * 9])
+@pytest.mark.parametrize("title", ["λ", "名前", "x̂*y", "한국어名", "é" * 9])
 def test_wide_and_combining_characters_keep_the_border_straight(title: str) -> None:
     lines = whole(sketched([[]], [title]))
     assert len({display_width(line) for line in lines}) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import time
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from autodiff_cli.data.table import DataError, Table
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective import cluster as on_worker
 from autodiff_cli.training.objective.cluster import ClusterRows, partition_rows
-from autodiff_cli.training.objective.cluster_connection import connect_cluster
+from autodiff_cli.training.objective.cluster_connection import _block_interrupts, connect_cluster
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import ClusterError
 from tests.each import each
@@ -359,3 +360,13 @@ def test_results_are_gathered_until_there_are_no_workers(
         with pytest.raises(ClusterError, match=re.escape(expected)):
             cluster._compute_with_retries(parts, list)
     assert not [*client.threads]
+
+
+def test_workers_are_started_without_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in a terminal reaches all processes, of which the first one is to end the others."""
+    with _block_interrupts():
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    monkeypatch.delattr(signal, "pthread_sigmask")  # as on Windows
+    with _block_interrupts():
+        pass

@@ -437,6 +437,11 @@ def test_pairs_without_a_test_have_the_reason(which: int) -> None:
     worse = "the model with more parameters fits worse, so its best fit was not found"
     rss = 0.0 if which == 0 else 99.0
     assert judged(with_change(rss=rss)).reason == worse
+    larger = pair()[0][1].fit
+    scatter = larger.rss / larger.dof
+    for gain, reason in ((-1e-4, worse), (-1e-8, "")):  # in units of the variance: more than rounding, and less
+        change = {"rss": larger.rss + (gain if which == 0 else -gain) * scatter}
+        assert judged(({"rss": larger.rss}, change) if which else (change, {})).reason == reason
 
 
 def test_tests_are_f_tests_or_likelihood_ratios() -> None:

@@ -344,7 +344,27 @@ def test_the_end_of_a_fit_says_why_it_ended() -> None:
     (end,) = fit_least_squares(batch, np.array([[9.0, 7.0, -3.0]]), stop=StoppingRule(evaluations=4))
     assert (end.converged, end.failure) == (False, "no convergence within 4 evaluations")
     (end,) = fit_least_squares(batch, np.array([[9.0, 7.0, -3.0]]), stop=StoppingRule(epochs=2))
-    assert (end.converged, end.failure) == (False, "")
+    assert (end.converged, end.failure, end.is_stuck) == (False, "", False)
+    corner = Objective("y ~ x^0*where(a > 1, 3*(a - 1), 1 - a)", {"x": X, "y": 0 * X - 1})
+    ends = fit_least_squares(ObjectiveBatch([corner, corner]), np.array([[3.0], [-2.0]]))
+    for end in ends:
+        assert end.theta == pytest.approx(1, abs=1e-6)
+        assert (end.converged, end.failure.partition(":")[0], end.is_stuck) == (False, "no minimum was found", True)
+
+
+def test_a_small_parameter_that_matters_is_not_set_to_0() -> None:
+    method, _ = method_at("y ~ a^2*x", {"x": X, "y": 1e-12 * X}, [1.0])
+    every, small = np.arange(1), np.array([[1e-6]])
+    method._move_to(every, small, *method._evaluate(small, every))
+    assert method.snap_to_zero(every).tolist() == []
+    assert method.fits.theta.tolist() == [[1e-6]]
+
+
+def test_a_fit_leaves_a_plateau_where_the_loss_falls_faster_than_predicted() -> None:
+    batch = ObjectiveBatch([Objective("y ~ a^3*x", {"x": X, "y": X})])
+    for start in (1e-4, 1e-5, -1e-6):
+        (end,) = fit_least_squares(batch, np.array([[start]]))
+        assert end.theta == pytest.approx(1, rel=1e-12)
 
 
 # --- Parts of the method, by their definitions

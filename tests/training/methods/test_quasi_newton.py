@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import ignore_float_errors
+from autodiff_cli.training.methods import quasi_newton
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     Outcome,
@@ -481,6 +483,18 @@ def test_losses_with_kinks_are_reported_as_they_are_and_not_as_they_are_smoothed
     assert end.theta.tolist() == seen[-1].theta.tolist()
 
 
+def test_kinks_are_not_smoothed_if_there_are_too_many_parameters_for_a_hessian() -> None:
+    """Each of the smoothed losses is minimised in turn, which costs many steps."""
+    x = np.arange(9.0)
+    batch, counts = ObjectiveBatch([Objective("y ~ a*x + b", {"x": x, "y": 1 + 2 * x + np.cos(9 * x)}, loss="mae")]), []
+    for most in (2, 1):
+        seen: list[Epoch] = []
+        with mock.patch.object(quasi_newton, "MAX_HESSIAN_SIZE", most):
+            fit_smooth_loss(batch, np.ones((1, 2)), report_single_fit(seen.append))
+        counts.append(len(seen))
+    assert counts[1] < counts[0]
+
+
 @each("names", [2, 12])
 def test_newtons_method_is_tried_after_fifty_steps_and_two_for_each_parameter(names: int) -> None:
     run = iterates(
@@ -504,6 +518,13 @@ def test_a_polishing_step_halves_the_gradient_without_a_rise_of_the_loss() -> No
     assert taken.tolist() == [False, True]
     assert run.theta[0, 0] == 3.0
     assert abs(run.theta[1, 0]) < 0.1
+
+
+@each("steepness", [1.0, 1e2, 1e4])
+def test_a_saddle_is_left_by_a_step_that_is_short_enough(steepness: float) -> None:
+    run = iterates([Function(lambda x: steepness * x[0] ** 4 - x[0] ** 2 / 2, 1)], np.zeros((1, 1)))
+    assert run._leave_saddles(np.arange(1), run._newton_steps(np.arange(1))).tolist() == [True]
+    assert run.loss[0] < 0
 
 
 def test_a_small_parameter_that_matters_is_not_set_to_0() -> None:
