@@ -723,6 +723,18 @@ STEEP_CASES = [
 ]
 
 
+@each("seed", range(3))
+def test_a_bend_before_the_last_row_has_a_minimum_of_which_the_row_determines_a_combination(seed: int) -> None:
+    """Any bend between the last two rows is as good as any other, with the slope that leads to the last row."""
+    x = np.arange(10.0)
+    y = 1 + 0.5 * x + 3 * (x == 9) + 0.05 * np.random.default_rng(seed).normal(size=10)
+    found = fit("y ~ b + a*x + c*relu(x - m)", {"x": x, "y": y}, start={"m": 8.4, "c": 2})
+    assert found.rss == pytest.approx(fit("y ~ b + a*x", {"x": x[:-1], "y": y[:-1]}).rss, rel=1e-9)
+    assert found.converged
+    assert found.stderr["c"] is found.stderr["m"] is None
+    assert any("determine only a combination of `c`, `m`" in warning for warning in found.warnings)
+
+
 @each("loss, model, noise, width", STEEP_CASES, sampled=True, quick=lambda *case: STEEP_CASES.index(case) % 3 == 1)
 def test_a_curve_through_a_jump_has_a_finite_steepness_only_if_a_jump_fits_worse(
     loss: str, model: str, noise: float, width: float

@@ -14,7 +14,7 @@ from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
-from autodiff_cli.training.result.statistics import ComputedStatistics
+from autodiff_cli.training.result.statistics import ComputedStatistics, undetermined
 
 
 class LimitSettings(NamedTuple):
@@ -48,7 +48,9 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
     Returns:
         A clause on them, which is empty if there are none.
     """
-    clauses, kind = list[str](), objective.kind
+    clauses, kind, is_checked = list[str](), objective.kind, statistics.is_imprecise
+    if objective.has_kinks:  # with one row on a segment, its bend and slope are as good everywhere on a line
+        is_checked = is_checked & ~(undetermined(objective, theta) & objective.slope_triangle(theta).any(axis=0))
     objective = copy_with(objective, is_scale_estimated=False)
     if kind is not LossKind.SQUARES and (smooth := objective.without_kinks()):
         objective = smooth.with_smoothing(LIMITS.smoothing, theta)
@@ -60,7 +62,7 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
         loss = max(loss, math.sqrt(exact) if kind is LossKind.OTHER else exact)
         rises = loss * np.array(LIMITS.rises)
     flat, steep = (loss + rises).tolist()
-    for element in np.flatnonzero(statistics.is_imprecise)[: LIMITS.max_elements].tolist():
+    for element in np.flatnonzero(is_checked)[: LIMITS.max_elements].tolist():
         (up, _), (down, last) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
         if up <= flat and down <= steep:  # the fit may have ended where the element is huge
             down, last = _follow(objective, last, element, 0.5**LIMITS.steps, flat, steep)
