@@ -27,11 +27,17 @@ from starlette.types import Scope
 
 from autodiff_cli.cli.worker import FIT_OPTIONS
 from autodiff_cli.render.html_page import home_page
-from autodiff_cli.system import read_tables
 
 _ALLOWED_METHODS = ("GET", "HEAD", "POST")
 _TRUSTED_SITES = ("same-origin", "none")  # Sec-Fetch-Site of requests by the page itself, and of typed addresses
-_SECURITY_HEADERS = read_tables(__file__, "security_headers.toml")
+_SECURITY_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
 
 
 def refusal(scope: Scope, port: int) -> str | None:
