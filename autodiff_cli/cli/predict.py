@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -226,11 +227,12 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
     needed = fit.columns if request.residuals and fit.classes is None else fit.predictors
     from autodiff_cli.data.files import FILE_COLUMN
 
-    parts = (part for name in needed for part in joined_columns(name, file.names))
-    if missing_names := [name for name in parts if name not in (*file.names, FILE_COLUMN)]:
-        who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
-        missing, existing = format_names(missing_names, "`"), format_names(file.names)
-        raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
+    known = {*file.names, FILE_COLUMN}
+    missing = {name: [part for part in joined_columns(name, file.names) if part not in known] for name in needed}
+    if missing_names := [*chain(*missing.values())]:
+        who = "the model" if any(missing[name] for name in fit.predictors) else "--residuals"
+        words = f"{who} needs the column{'s' * (len(missing_names) > 1)} {format_names(missing_names, '`')}"
+        raise BadInput(f"{file.name}: {words}; the columns are {format_names(file.names)}")
     spreads = None if request.level is None else fit.settings.spread_graphs(file.names)
     names = {*needed, *leaf_names([*(spreads or {}).values()])}
     labelled = [name for name in fit.label_columns if name in names]

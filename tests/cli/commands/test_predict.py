@@ -357,6 +357,15 @@ def test_models_outside_the_language_are_refused(model: str) -> None:
     )
 
 
+def test_missing_columns_of_joint_labels_are_those_of_the_model(tmp_path: Path) -> None:
+    model = trained(
+        tmp_path, "y ~ a[lot, dose] + b*x", "lot,dose,x,y\n" + "N,1,0,1\nN,2,1,3.1\nS,1,0,2\nS,2,1,4.2\n" * 2
+    )
+    for more in ([], ["--residuals"]):
+        message = refused(run_cli(["predict", model, "-", *more], stdin="x,y\n1,2\n"))
+        assert "the model needs the columns `lot`, `dose`; the columns are x, y" in message
+
+
 def test_values_of_columns_stand_for_a_row_of_data(tmp_path: Path) -> None:
     model = trained(tmp_path, "y ~ a[site] + b*x", "site,x,y\nN,0,1\nN,1,3.1\nS,0,2\nS,1,4.2\n")
     (tmp_path / "row.csv").write_text("site,x\nS,0.5\n")
