@@ -235,8 +235,7 @@ def trace_at(call: Call, expression: Formula, wrt: Iterable[str]) -> Trace:
     """
     from autodiff_cli.explain.tracing import trace
 
-    point = read_point(call, expression)
-    return trace(expression, point, wrt, unrepresentable_values(expression, call.values))
+    return trace(expression, read_point(call, expression), wrt, unrepresentable_values(expression, call.values))
 
 
 def read_point(call: Call, expression: Formula) -> dict[str, Any]:

@@ -97,7 +97,9 @@ def predict(
 
     environment = call.environment
     if inverse is not None:
-        return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
+        fit = load(model)
+        report = _inverse_report(_with_joint_labels(call, fit), fit, canonical_name(inverse), interval)
+        return Output(report, path=output)
     if data and len(data) == 1 and data[0].endswith(inputs.MODEL_SUFFIX) and Path(model).suffix not in ("", ".json"):
         model, data = data[0], [model]
     if is_model(model) or (re.search("[*+^(]", model) and not Path(model).exists()):
@@ -107,6 +109,7 @@ def predict(
     with hint_about_missing_cells("use --drop-missing to leave such rows out"):
         level = (0.95 if posterior else None) if interval is None else check_confidence_level(interval)
         fit = load(model)
+        call = _with_joint_labels(call, fit)
         spreads = fit.settings.spread_graphs(call.values) or {}
         for name in call.values.keys() - {*leaf_names([*spreads.values()])}:
             if name not in fit.columns:
@@ -149,6 +152,25 @@ def predict(
         fit, file.header, lambda: _text_rows(file, table), names, lambda: (chunk.columns for chunk in chunks())
     )
     return Output(report, path=output)
+
+
+def _with_joint_labels(call: Call, fit: FittedModel) -> Call:
+    """Return the inputs with one value for the levels of several columns, such as `N, 1` for `a[site, dose]`.
+
+    Raises:
+        BadInput: if only some of these columns have a value.
+    """
+    from autodiff_cli.data.batches import joint_text
+
+    values = dict(call.values)
+    for name in fit.label_columns:
+        parts = joined_columns(name, call.values)
+        missing = [part for part in parts if part not in call.values]
+        if missing and len(missing) < len(parts):
+            raise BadInput(f"no value for {format_names(missing, '`')}; the model has parameters for `{name}`")
+        if not missing and parts != [name]:
+            values[name] = joint_text(values[part] if part in fit.columns else values.pop(part) for part in parts)
+    return call._replace(values=values)
 
 
 def _row_of_values(call: Call, fit: FittedModel) -> DataSource:

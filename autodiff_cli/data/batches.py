@@ -105,7 +105,7 @@ class LabelColumn:
 
     def joined(self) -> LabelColumn:
         """Return the labels with combinations as texts, in which texts of numbers are unchanged."""
-        return LabelColumn(self.codes, [_joint_text(v) if isinstance(v, tuple) else v for v in self.values])
+        return LabelColumn(self.codes, [joint_text(v) if isinstance(v, tuple) else v for v in self.values])
 
     def numbers(self, name: str) -> Array:
         """Return the labels as numbers, with nan for missing ones. Raises DataError for text."""
@@ -166,12 +166,12 @@ def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:
     return LabelColumn(codes[positions.ravel()], [*table.labels])  # NumPy 2.0 adds an axis
 
 
-def _joint_text(labels: Iterable[Any]) -> str:
+def joint_text(labels: Iterable[Any]) -> str:
     """Return a combination of labels as text, in which texts of numbers are unchanged.
 
     A text with the separator is in quotes, so that different combinations have different texts.
 
-    >>> _joint_text(["Lee, A", 7.0]), _joint_text(["Lee", "A, 7"])
+    >>> joint_text(["Lee, A", 7.0]), joint_text(["Lee", "A, 7"])
     ('"Lee, A", 7', 'Lee, "A, 7"')
     """
     texts = (label if isinstance(label, str) else _plain_text(label) for label in labels)
@@ -182,7 +182,7 @@ def _joint_text(labels: Iterable[Any]) -> str:
 
 
 def _joint_parts(text: str) -> list[str]:
-    """Return the labels of a combination, as texts: the inverse of `_joint_text`."""
+    """Return the labels of a combination, as texts: the inverse of `joint_text`."""
     return [quoted.replace('""', '"') or plain for quoted, plain in _JOINT_PART.findall(text)[:-1]]
 
 

@@ -355,8 +355,7 @@ def _inaccurate_names(trace: Trace, formula: Formula) -> frozenset[str]:
     point = {name: trace.point[name] for name in formula.leaves}
     value, gradient = formula.value_and_grad(point)
     slopes = {derivative_key(name): float(gradient[name]) for name in trace.wrt if name in point}
-    numbers = {VALUE: float(value), **slopes}
-    return frozenset(inaccurate_numbers(trace.expression, point, numbers))
+    return frozenset(inaccurate_numbers(trace.expression, point, {VALUE: float(value), **slopes}))
 
 
 def worst_operations(trace: Trace, names: Sequence[str]) -> dict[str, str]:

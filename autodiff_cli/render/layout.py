@@ -365,8 +365,7 @@ def layout_in_parts(spec: GraphSpec) -> LayoutWithCopies | None:
         return _Part(result._replace(size=title), places, own, [unit, *inner], Size(TITLE_HEIGHT, 2 * TITLE_HEIGHT))
 
     units: list[int | None] = [k for k, frame in enumerate(frames) if frame.outer is None]
-    parts = [lay_out(unit) for unit in [*units, None] if unit in part_of]
-    return LayoutWithCopies(_join_parts(parts), there)
+    return LayoutWithCopies(_join_parts([lay_out(unit) for unit in [*units, None] if unit in part_of]), there)
 
 
 def _join_parts(parts: Sequence[_Part]) -> Layout:

@@ -424,8 +424,7 @@ def _determinant(rows: Sequence[Sequence[Node]]) -> Node:
     if not rows:
         return ONE
     minors = (_determinant([[*r[:j], *r[j + 1 :]] for r in rows[1:]]) for j in range(len(rows)))
-    terms = [x * minor * (-1) ** j for j, (x, minor) in enumerate(zip(rows[0], minors, strict=True))]
-    return sum(terms, ZERO)
+    return sum((x * minor * (-1) ** j for j, (x, minor) in enumerate(zip(rows[0], minors, strict=True))), ZERO)
 
 
 def _box_with_curve(

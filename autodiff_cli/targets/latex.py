@@ -49,8 +49,7 @@ class LatexLibrary(Library):
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands; a factor before a number is followed by a dot."""
         if op == "mul" and operands[1].text[:1].isdigit():
-            dotted = NOTATIONS["mul"]._replace(texts=("", r" \cdot ", ""))
-            return self.target.apply_notation(dotted, operands)
+            return self.target.apply_notation(NOTATIONS["mul"]._replace(texts=("", r" \cdot ", "")), operands)
         if op in ("broadcast_like", "place"):  # the second operand only determines a shape
             return self._indicator_array(operands[0], operands[2:])
         rows = [_VECTOR.fullmatch(operand.text) for operand in operands]

@@ -502,8 +502,7 @@ class RowSelection:
         if not self._is_mask:
             times = self._packed[start : start + self._chunk]
             return np.repeat(np.arange(start, start + len(times)), times)
-        bits = np.unpackbits(self._packed[start // 8 : (start + self._chunk) // 8])
-        return np.flatnonzero(bits) + start
+        return np.flatnonzero(np.unpackbits(self._packed[start // 8 : (start + self._chunk) // 8])) + start
 
     def row_numbers(self, positions: NDArray[np.integer]) -> NDArray[np.intp]:
         """Return the row numbers, among all rows, of selected rows given by their positions in the selection."""

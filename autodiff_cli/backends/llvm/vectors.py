@@ -518,8 +518,7 @@ def _log_of_parts(k: Vector, f: Vector) -> Vector:
 def _split_exponent(x: Vector) -> tuple[Vector, Vector]:
     """Return k and m with x = 2^k·m and m between √½ and √2, for positive x that is not denormal."""
     code = x.code
-    k = code.unfused("fsub", code.make("binade", x), 2.0**52 + 1023.0)
-    return k, code.make("mantissa", x)
+    return code.unfused("fsub", code.make("binade", x), 2.0**52 + 1023.0), code.make("mantissa", x)
 
 
 def _inline_log(x: Vector) -> tuple[Vector, Vector]:

@@ -463,8 +463,7 @@ def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Arr
     if np.count_nonzero(is_spanned) < is_spanned.size:
         along, lengths = np.where(is_spanned, along, 0.0), np.where(is_spanned, lengths, 1.0)
         is_unique = is_spanned.sum(axis=1) == free.sum(axis=1)
-    steps = _apply(right.swapaxes(1, 2), along / -lengths) / scale
-    return np.where(free, steps, 0.0), is_unique, norms(along)
+    return np.where(free, _apply(right.swapaxes(1, 2), along / -lengths) / scale, 0.0), is_unique, norms(along)
 
 
 def _extrapolated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
@@ -584,8 +583,7 @@ def _trust_region_steps(
     if np.count_nonzero(usable) < usable.size:
         along, sizes = np.where(usable, along, 0.0), np.where(usable, sizes, 1.0)
     damping = _find_damping(along, sizes, radius, damping)
-    components = along / (sizes + damping[:, None] / sizes)
-    return -_apply(right.swapaxes(1, 2), components) / scale, damping
+    return -_apply(right.swapaxes(1, 2), along / (sizes + damping[:, None] / sizes)) / scale, damping
 
 
 def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Array:

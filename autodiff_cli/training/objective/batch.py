@@ -585,8 +585,7 @@ def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:
     >>> rows_by_group(np.array([1, 0, 1], np.int32), 2)
     [array([1]), array([0, 2])]
     """
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1])
+    return np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=count))[:-1])
 
 
 def _triangular_factors(matrices: Array) -> Array:

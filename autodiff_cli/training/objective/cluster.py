@@ -102,8 +102,7 @@ def piece_rows(rows: int, pieces: int) -> int:
     >>> piece_rows(10, 4), piece_rows(1_000_000, 4)
     (8192, 262144)
     """
-    blocks = max(1.0, rows / (pieces * MAX_BLOCK_ROWS))
-    return int(MAX_BLOCK_ROWS * 2 ** math.ceil(math.log2(blocks)))
+    return int(MAX_BLOCK_ROWS * 2 ** math.ceil(math.log2(max(1.0, rows / (pieces * MAX_BLOCK_ROWS)))))
 
 
 def combine_results(results: Sequence[bytes], combine: bytes) -> bytes:

@@ -569,8 +569,7 @@ class Kernels:
         factors = (losses.L1_FACTOR, losses.L2_FACTOR, losses.PRIOR_FACTOR, losses.X_ERROR_FACTOR)
         settings = (losses.RESIDUAL_SCALE, *factors, *self.smoothing_radii)
         columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
-        graphs = replace(self.graphs, loss=self.graphs.weighted_loss)
-        return replace(self, graphs=graphs, columns=columns)
+        return replace(self, graphs=replace(self.graphs, loss=self.graphs.weighted_loss), columns=columns)
 
     @cached_property
     def row_hessian(self) -> protocol.RowKernel:

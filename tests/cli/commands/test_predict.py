@@ -366,6 +366,25 @@ def test_missing_columns_of_joint_labels_are_those_of_the_model(tmp_path: Path) 
         assert "the model needs the columns `lot`, `dose`; the columns are x, y" in message
 
 
+JOINT = [("N", 1), ("N", 2), ("Lee, A", 1), ("Lee, A", 2)]
+
+
+def test_labels_of_several_columns_have_an_option_each(tmp_path: Path) -> None:
+    rows = "".join(
+        f'"{lot}",{dose},{x},{k + x + x * k / 50}\n' for k, (lot, dose) in enumerate(JOINT) for x in (0, 1, 2)
+    )
+    model = trained(tmp_path, "y ~ a[lot, dose] + b*x", f"lot,dose,x,y\n{rows}")
+    for lot, dose in JOINT:
+        options = ["--lot", lot, "--dose", str(dose)]
+        (of_file,) = table(run_cli(["predict", model, "-"], stdin=f'lot,dose,x\n"{lot}",{dose},1\n'))
+        (of_values,) = table(run_cli(["predict", model, "--x", "1", *options]))
+        assert of_values["prediction"] == of_file["prediction"]
+        line = ["predict", model, "--inverse", "x", "--y", of_file["prediction"], *options]
+        (found,) = table(run_cli(line))
+        assert float(found["x"]) == pytest.approx(1, rel=1e-9)
+    assert "no value for `dose`" in refused(run_cli(["predict", model, "--x", "1", "--lot", "N"]))
+
+
 def test_values_of_columns_stand_for_a_row_of_data(tmp_path: Path) -> None:
     model = trained(tmp_path, "y ~ a[site] + b*x", "site,x,y\nN,0,1\nN,1,3.1\nS,0,2\nS,1,4.2\n")
     (tmp_path / "row.csv").write_text("site,x\nS,0.5\n")
