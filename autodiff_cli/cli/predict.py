@@ -97,9 +97,7 @@ def predict(
 
     environment = call.environment
     if inverse is not None:
-        fit = load(model)
-        report = _inverse_report(_with_joint_labels(call, fit), fit, canonical_name(inverse), interval)
-        return Output(report, path=output)
+        return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
     if data and len(data) == 1 and data[0].endswith(inputs.MODEL_SUFFIX) and Path(model).suffix not in ("", ".json"):
         model, data = data[0], [model]
     if is_model(model) or (re.search("[*+^(]", model) and not Path(model).exists()):
@@ -212,7 +210,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     from autodiff_cli.training.options import check_confidence_level
     from autodiff_cli.training.result import prediction
 
-    texts, errors = inputs.split_uncertainties(call.values)
+    texts, errors = inputs.split_uncertainties(_with_joint_labels(call, fit).values)
     targets = [name for name in fit.columns if name not in fit.predictors]
     for name in {column, *texts} - {*fit.predictors, *targets}:
         raise inputs.unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)

@@ -199,18 +199,20 @@ class CheckpointFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path
         self._target = Path(os.path.realpath(path))
-        self._descriptor: int | None = None
+        self._descriptor: int | None = None  # has the lock of the file, where there are locks
+        self._status: os.stat_result | None = None  # of the file, which no other run must replace
         self._lock = threading.Lock()  # chains write from threads of their own
         with contextlib.suppress(FileNotFoundError):
             mode = self._target.stat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise CheckpointError(f"{path}: not a regular file, so a checkpoint cannot replace it")
-            self._descriptor = os.open(self._target, os.O_RDWR)
+            self._descriptor = os.open(self._target, os.O_RDWR | getattr(os, "O_BINARY", 0))
             with open(self._descriptor, "rb", closefd=False) as stream:
                 # An empty file may have been created to reserve the name.
                 if os.fstat(self._descriptor).st_size and not _has_zip_header(stream):
                     raise CheckpointError(f"{path}: the file exists and is not a checkpoint; it is not overwritten")
-            self._acquire_lock(self._descriptor)
+            self._status = os.fstat(self._descriptor)
+            self._descriptor = self._locked(self._descriptor)
 
     def write(self, identity: Mapping[str, Any], state: CheckpointState) -> None:
         """Replace the file atomically by a new checkpoint.
@@ -224,15 +226,15 @@ class CheckpointFile:
                     np.savez(stream, **_archive_from_state(identity, state))  # type: ignore[arg-type]
                     stream.flush()
                     os.fsync(stream.fileno())
-                    descriptor = os.dup(stream.fileno())
-                self._acquire_lock(descriptor)
+                    status, descriptor = os.fstat(stream.fileno()), os.dup(stream.fileno())
+                lock = self._locked(descriptor)
                 self._check_sole_writer()
                 part.replace(self._target)
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
             self.close()
-            self._descriptor = descriptor
+            self._descriptor, self._status = lock, status
 
     def close(self) -> None:
         """Release the lock, so that another run can write the file."""
@@ -241,22 +243,26 @@ class CheckpointFile:
             self._descriptor = None
 
     def _check_sole_writer(self) -> None:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             current = os.stat(self._target)
-        except FileNotFoundError:
-            return
-        if self._descriptor is None or not os.path.samestat(current, os.fstat(self._descriptor)):
-            raise self._contested_error()
+            if self._status is None or not os.path.samestat(current, self._status):
+                raise self._contested_error()
 
-    def _acquire_lock(self, file: int) -> None:
+    def _locked(self, file: int) -> int | None:
+        """Lock an open file and return its descriptor; close it where there are no locks: Windows renames no open file.
+
+        Raises CheckpointError if another run has the lock.
+        """
         if fcntl is None:
-            return
+            os.close(file)
+            return None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise self._contested_error() from None
             # A file system without locks: see `_check_sole_writer`.
+        return file
 
     def _contested_error(self) -> CheckpointError:
         return CheckpointError(f"{self.path}: another run writes this checkpoint too; give each run its own file")

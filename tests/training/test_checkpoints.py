@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import json
@@ -61,6 +62,36 @@ def assert_same(one: Any, other: Any) -> None:
 
 
 # --- to the same bits
+
+
+def test_files_are_renamed_while_they_are_closed_where_there_are_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, which renames no open file and replaces none. Another run is noticed there, too."""
+    path, replace = tmp_path / "fit.ckpt", Path.replace
+
+    def replace_closed(source: Path, target: Path) -> Path:
+        statuses = [os.stat(file) for file in (source, target) if os.path.exists(file)]
+        for descriptor in range(256):
+            with contextlib.suppress(OSError):
+                opened = os.fstat(descriptor)
+                assert not any(os.path.samestat(opened, status) for status in statuses)
+        return replace(source, target)
+
+    monkeypatch.setattr(checkpoint, "fcntl", None)
+    monkeypatch.setattr(Path, "replace", replace_closed)
+    options = {"optimizer": "adam", "epochs": 6, "checkpoint": path, "checkpoint_every": 1}
+    interrupted(3, MODEL, decay(), **options)
+    assert_same(fit(MODEL, decay(), resume=path, **options), fit(MODEL, decay(), optimizer="adam", epochs=6))
+
+    def put_another(epoch: Epoch) -> None:
+        if epoch.number == 3:
+            other = tmp_path / "other.ckpt"
+            other.write_bytes(path.read_bytes())
+            replace(other, path)
+
+    found = fit(MODEL, decay(), on_epoch=put_another, **options)
+    assert any("another run writes this checkpoint" in warning for warning in found.warnings)
 
 
 @pytest.mark.sampled
