@@ -657,8 +657,7 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     is_variable = is_mentioned and command.takes_values and is_name(bare)
     next_word = next(iter(words[words.index(name) + 1 :]), "") if name in words else ""
     if is_variable and name.startswith("--"):
-        follows = next_word and f", but {next_word} follows"
-        return BadInput(f"{name} needs a value, such as {name} 2{follows}")
+        return BadInput(f"{name} needs a value, such as {name} 2{next_word and f', but {next_word} follows'}")
     if explanation := explain_option(command, name, value):
         return BadInput(explanation)
     hint = ""

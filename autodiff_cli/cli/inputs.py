@@ -184,11 +184,13 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> messag
     if leaf.endswith("ᵀ") and leaf[:-1] in names_with_values:
         words = f"`{leaf}` is one name; to transpose, call a function"
         return messages.UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
-    for name in names_with_values:
-        function = leaf.removesuffix(name)
-        if name and ops.overloads(function):
-            words = f"`{leaf}` is one name; the arguments of a function go in brackets"
-            return messages.UnknownNameError(words, suggestion=f"{function}({name})")
+    for name in filter(None, names_with_values):
+        head = leaf.removesuffix(name)
+        for function in (head, head.rstrip("0123456789")):
+            if any(op.accepts(1) for op in ops.overloads(function)):
+                call = f"{function}({head.removeprefix(function)}*{name})".replace("(*", "(")
+                words = f"`{leaf}` is one name; the arguments of a function go in brackets"
+                return messages.UnknownNameError(words, suggestion=call)
     longest_first = sorted({*names_with_values, "π", "pi"} - {""}, key=len, reverse=True)
     parts = re.findall("|".join(map(re.escape, longest_first)) or "$", leaf)
     if "".join(parts) != leaf or len({*parts}) < len(parts):

@@ -512,8 +512,7 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
     left = mistake.text[: last.start].rstrip()
     if is_coefficient and left.endswith(("/", "÷", "%")):
         return f"{message}: `{left[-1]}({product})` or `{left[-1]}{product}`", None
-    is_exponent = mistake.is_adjacent and _EXPONENTIAL.search(left) is not None
-    return message, f"({product})" if is_exponent else product
+    return message, f"({product})" if mistake.is_adjacent and _EXPONENTIAL.search(left) else product
 
 
 # Functions that explain a mistake, or return None; the first message is shown.

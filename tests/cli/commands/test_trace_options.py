@@ -252,6 +252,9 @@ def test_a_dash_is_standard_output() -> None:
 # A first try that fails, a part of the message, and what is suggested in its place.
 FIRST_TRIES = [
     ("trace xy --x 3 --y 2", "`xy` is one name", "x*y"),
+    ("trace sin2x --x 3", "`sin2x` is one name", "sin(2*x)"),
+    ("trace log2x+1 --x 3", "`log2x` is one name", "log2(x)"),
+    ("trace atan2x --x 3", "`atan2x` is one name", "atan(2*x)"),
     ("trace speed*time --speed 3 --tim 2", "no variable `tim`", "--time"),
     ("trace 'sum(Wᵀ @ x)' --W [[1,2],[3,4]] --x [1,2]", "`Wᵀ` is one name", "transpose(W)"),
     ("trace 'mlp(x, [2])' --x [1,2]", "`x` is a number here", "x: 2; mlp(x, [2])"),
