@@ -418,7 +418,6 @@ class Op:
     perturbed_input: int = -1  # the position of that input, from the end
     # the size of that input above which the error is in ulps of this size: larger changes would be of its phase
     argument_unit: float = 1.0
-    has_cancelling_slopes: bool = False  # whether a slope is a difference that may lose all digits to cancellation
 
     # values
     parity: int = 0  # symmetry of a function of one number: 1 if even, -1 if odd

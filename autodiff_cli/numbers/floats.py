@@ -411,7 +411,7 @@ class _PerturbedDerivative(float):
     def __mul__(self, other: float) -> _PerturbedDerivative:
         a, b = float(self), float(other)
         z = a * b
-        if b in _ONES:
+        if abs(b) == 1.0:
             return _PerturbedDerivative(z)
         if -SMALLEST_NORMAL < z < SMALLEST_NORMAL:
             return _PerturbedDerivative(math.copysign(UNDERFLOW_SUBSTITUTE, z) * FACTORS.next() if a and b else z)
@@ -438,7 +438,6 @@ class _PerturbedDerivative(float):
         return _PerturbedDerivative(_perturbed_floats().table["div"](float(self), float(other)))
 
 
-_ONES = (1.0, -1.0)
 _SIGN_ONLY = ("neg", "abs", "where_defined", "edge_distance")  # operations that change only the sign, or nothing
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 

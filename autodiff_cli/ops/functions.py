@@ -302,7 +302,7 @@ def _student_t_slopes(z: Node, x: Node, nu: Node, mean: Operand = 0, scale: Oper
 
 
 student_t_pdf = elementary(
-    "student_t_pdf", _student_t_slopes, expansion=_student_t_density, ulp_bound=4000, has_cancelling_slopes=True,
+    "student_t_pdf", _student_t_slopes, expansion=_student_t_density, ulp_bound=4000,
     domain=lambda x, nu, mean=0, scale=1: and_(nu > 0, as_node(scale) > 0),
     summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
@@ -339,7 +339,6 @@ def _bessel(name: str, slope_sign: int, is_entire: bool, kind: str) -> Op:
 
     op = elementary(
         name, slopes, singular=singular, unavailable_inputs=(0,), ulp_bound=4000, argument_ulps=64,
-        has_cancelling_slopes=True,
         domain=lambda order, x: and_(abs_(order) <= MAX_ORDER, is_real(order, x)),
         uncomputed=lambda order, x: and_(abs_(order) > MAX_ORDER, is_real(order, x)),
         is_positive=name == "besselk", summary=f"the {kind}, of real order up to 1000, at x",
@@ -363,7 +362,7 @@ wofz_imag = elementary(
     "wofz_imag", lambda z, x, y: (wofz_slope_imag(x, y), wofz_slope_real(x, y)),
     summary="the imaginary part of the Faddeeva function at x + i*y, for y from 0", **_FADDEEVA,
 )  # fmt: skip
-_FADDEEVA_SLOPE: OpFields = {**_FADDEEVA, "has_cancelling_slopes": True, "argument_ulps": 128, "perturbed_input": -2, "argument_unit": 1e308}  # fmt: skip
+_FADDEEVA_SLOPE: OpFields = {**_FADDEEVA, "argument_ulps": 128, "perturbed_input": -2, "argument_unit": 1e308}  # fmt: skip
 wofz_slope_real = helper(
     "wofz_slope_real", None, lambda x, y: 2 * (y * wofz_imag(x, y) - x * wofz_real(x, y)),
     zero_inputs=(0,), **_FADDEEVA_SLOPE,
@@ -403,7 +402,7 @@ voigt = elementary(
         where(and_(equal(sigma, 0), gamma > 0), gamma / hypot(x, gamma) / hypot(x, gamma) / pi, constant("nan")),
     ),
     domain=lambda x, sigma, gamma: and_(and_(sigma >= 0, gamma >= 0), or_(sigma > 0, gamma > 0)), is_positive=True,
-    ulp_bound=4000, has_cancelling_slopes=True,
+    ulp_bound=4000,
     summary="the Voigt profile at x: a normal density with standard deviation sigma, convolved with a Lorentzian of "
     "half width gamma; either may be 0",
 )  # fmt: skip
@@ -573,7 +572,7 @@ digamma_diff = helper(
 # The tables of numbers return its finite value also where beta is 0 and digamma infinite.
 beta_slope = helper(
     "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b),
-    ulp_bound=400, has_cancelling_slopes=True, **_DIFFERENCE,
+    ulp_bound=400, **_DIFFERENCE,
 )  # fmt: skip
 
 beta: Op = elementary(
@@ -587,13 +586,12 @@ beta: Op = elementary(
 gamma_density: Op = helper(
     "gamma_density", lambda z, a, x: (_density_slope(z, a, x), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
-    vanishes=lambda a, x: _is_at_pole(a), ulp_bound=1500, has_cancelling_slopes=True,
+    vanishes=lambda a, x: _is_at_pole(a), ulp_bound=1500,
 )  # fmt: skip
 _SHAPE_DERIVATIVE: OpFields = {
     "domain": lambda a, x: and_(a >= 0, x >= 0),
     "singular": lambda a, x: and_(equal(x, 0), a <= 1),
     "ulp_bound": 4000,
-    "has_cancelling_slopes": True,
     "zero_inputs": (1,),
 }
 
@@ -707,7 +705,7 @@ def _declare_log_density(
     op = elementary(
         f"{name}_logpdf", rule, expansion=expansion, parameters=parameters,
         min_inputs=len(parameters) - len(defaults), max_inputs=len(parameters), domain=domain,
-        singular=singular if is_outside else None, ulp_bound=4000, has_cancelling_slopes=True,
+        singular=singular if is_outside else None, ulp_bound=4000,
         summary=f"the log-density of the {name.replace('_', '-')} distribution at x",
     )  # fmt: skip
     LOG_DENSITIES[name] = LogDensity(op, tuple(positive.split()), support)

@@ -239,3 +239,5 @@ def test_a_loss_on_a_plateau_changes_by_less_than_the_tolerance_in_ten_epochs(
     assert has_plateaued(noise, 1e-3, drawn=True)
     assert not has_plateaued(noise, 1e-3, drawn=False)
     assert not has_plateaued([5 - k / 2 for k in range(10)], 1e-3, drawn=True)
+    # Losses that only scatter have a range of at most four of their standard deviations.
+    assert not has_plateaued([1 + 0.01 * (-1) ** k - 0.009 * k for k in range(10)], 1e-9, drawn=True)
