@@ -489,7 +489,8 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         statistics = dataclasses.replace(statistics, null_test=None)  # tests compare minima by a variance
     if outcome.kinks:
         errors = flat_errors(statistics.stderr, objective.layout.values(outcome.theta))[[*outcome.kinks]]
-        note = f"{note}; " * bool(limits) + _kink_note(objective, outcome.kinks, bool(np.isfinite(errors).any()))
+        at_kinks = _kink_note(objective, outcome.kinks, bool(np.isfinite(errors).any()))
+        note = f"{note}; {at_kinks}" if limits else at_kinks
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
     has_scatter = is_at_minimum and not doubt and not statistics.is_perfect

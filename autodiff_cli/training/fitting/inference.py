@@ -308,12 +308,10 @@ class _Profile:
                     inner, inner_rise, step = end, end_rise, longest * self._initial_step
                     continue
                 # No continuous curve jumps, so a fit has failed. Others start all over the range, once.
-                starts, effort = self._theta[None], SETTINGS.thorough
-                outer, outer_rise = (
-                    end,
-                    math.inf if self._is_searched else self._best_root_deviance(end, starts, effort),
-                )
-                self._is_searched = True
+                outer, outer_rise = end, math.inf
+                if not self._is_searched:
+                    outer_rise = self._best_root_deviance(end, self._theta[None], SETTINGS.thorough)
+                    self._is_searched = True
                 if not outer_rise < rise:
                     if abs(end) <= PROFILE.near_zero * abs(estimate):
                         return self._end_at(0.0, "0, beyond which fits fail or are far worse")
