@@ -188,7 +188,7 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> messag
         head = leaf.removesuffix(name)
         for function in (head, head.rstrip("0123456789")):
             if any(op.accepts(1) for op in ops.overloads(function)):
-                call = f"{function}({head.removeprefix(function)}*{name})".replace("(*", "(")
+                call = f"{function}({'*'.join(filter(None, (head.removeprefix(function), name)))})"
                 words = f"`{leaf}` is one name; the arguments of a function go in brackets"
                 return messages.UnknownNameError(words, suggestion=call)
     longest_first = sorted({*names_with_values, "π", "pi"} - {""}, key=len, reverse=True)
