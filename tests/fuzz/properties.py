@@ -301,7 +301,7 @@ def digits(case: Case) -> None:
 
 
 def _has_negative_zero(at: Trace) -> bool:
-    """Whether a value is -0, which neither balls nor mpmath have: it decides the side of a cut (`atan2(-0, -1)`)."""
+    """Whether a value is -0, which exact arithmetic does not have: it decides the side of a cut (`atan2(-0, -1)`)."""
     return any(np.any((value == 0) & np.signbit(value)) for value in map(np.asarray, at.values))
 
 
@@ -389,7 +389,8 @@ def outputs(case: Case) -> None:
     values = words(case)[1:]
     *bindings, last = [part for part in case.text.replace("\n", ";").split(";") if part.strip()]
     text = ";".join([*bindings, f"first = {last}", "[first, 1]"])
-    if not case.point or parse(case.text).output.op is None:
+    f = parse(case.text)
+    if not case.point or f.output.op is None or _has_negative_zero(trace(f, case.point)):
         return
     alone = run_cli(["grad", case.text, *values, "--json"])
     among = run_cli(["grad", text, *values, "--jacobian", "--json"])
@@ -603,7 +604,7 @@ def searches(case: Case) -> None:
             if x is not None and size_at(x) and not any(a - margin < x < b + margin for a, b in known):
                 raise Broken(f"{chosen} = {x!r} is not among {known}")
     lowest, x = min((math.inf if math.isnan(value) else value, x) for x, value in zip(samples, values, strict=True))
-    size = size_at(x)
+    size = None if _has_negative_zero(trace(f, {**point, chosen: x})) else size_at(x)
     if optima.global_ and size is not None and lowest < optima.global_.value_enclosure[0] - ROUNDING * size:
         raise Broken(f"{lowest!r} at {chosen} = {x!r} is below the global minimum {optima.global_.value_enclosure}")
 
