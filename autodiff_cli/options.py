@@ -22,7 +22,7 @@ from numbers import Integral, Real
 from pathlib import PurePath
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
 
-from autodiff_cli.language.errors import InputError, join_words, spelling_hint
+from autodiff_cli.language.errors import InputError, join_words, spelling_hint, suggest
 from autodiff_cli.system import keys_by_word, read_tables
 
 
@@ -361,6 +361,14 @@ class _TakesOptions(typing.Protocol[P, Record]):
     def __call__(self, function: Callable[[A, B, C, Record], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
 
 
+def _keyword_hint(name: str, record: Any) -> str:
+    """Return what may be meant by a keyword that is not a field of a record: flags and words of other tools too."""
+    fields = {flag: field for field, each in option_fields(record).items() for flag in (field, *each.option.flags)}
+    word = name.lower().replace("_", "-")
+    meanings = f"--{word} {other_tools()['options'].get(word, '')} {suggest(name, fields)}".split()
+    return next((f"; did you mean {fields[meaning]!r}?" for meaning in meanings if meaning in fields), "")
+
+
 def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
     """Return a decorator that gives a function one keyword argument for each field of a record.
 
@@ -382,9 +390,10 @@ def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
             try:
                 bound = short.bind(*arguments, **options)
                 for name in bound.kwargs.keys() - keywords.keys():
-                    raise TypeError(f"got an unexpected keyword argument {name!r}")
+                    raise TypeError(f"got an unexpected keyword argument {name!r}{_keyword_hint(name, record)}")
             except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
+                words = f"{'got ' * str(error).startswith('too many')}{error}"
+                raise TypeError(f"{function.__qualname__}() {words}") from None
             return function(*bound.args, make(**bound.kwargs))
 
         shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in keywords.values()]

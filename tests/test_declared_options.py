@@ -56,7 +56,9 @@ def test_a_field_alone_makes_a_keyword_with_its_type_default_and_check() -> None
         stir("tea", "cup", sugar=-1)
     with pytest.raises(OptionError, match=r"sugar is a whole number, not 1\.5"):
         stir("tea", "cup", sugar=1.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^stir\(\) got an unexpected keyword argument 'shugar'"):
+    with pytest.raises(
+        TypeError, match=r"^stir\(\) got an unexpected keyword argument 'shugar'; did you mean 'sugar'\?"
+    ):
         stir("tea", "cup", shugar=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^stir\(\) missing a required argument: 'data'"):
         stir("tea", sugar=1)  # type: ignore[call-arg]

@@ -88,11 +88,7 @@ def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] |
 
 
 def jacobian(expression: Formula, values: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the derivatives of the output with respect to each variable, by name.
-
-    Each has the shape of the output followed by the shape of the variable. For a batch of points, the axes of the batch
-    come first.
-    """
+    """Return the derivatives of the output with respect to each variable, by name; see `Formula.jacobian`."""
     sizes = expression.value_shapes(values)
     shape, batch = expression.output_shape(sizes), _batch_shape(expression, values)
     seed, count = variable("adjoint of an element"), math.prod(shape)  # no variable of a text can have this name

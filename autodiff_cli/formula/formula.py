@@ -508,8 +508,8 @@ class Formula:
 
         return hessian(self, self.at(point, **values))
 
-    def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, NDArray[np.float64]]:
-        """Return the derivatives of an array output with respect to each variable, by name.
+    def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Result]:
+        """Return the derivatives of an output with respect to each variable, by name.
 
         Each has the shape of the output followed by the shape of the variable. For a batch of points, the axes of the
         batch come first. Raises as calling does.
@@ -520,7 +520,7 @@ class Formula:
         """
         from autodiff_cli.formula.array_derivatives import jacobian
 
-        return jacobian(self, self.at(point, **values))
+        return {name: as_number(slope) for name, slope in jacobian(self, self.at(point, **values)).items()}
 
     def derivatives(self, name: str, order: int, point: Point | None = None, /, **values: ArrayLike) -> list[float]:
         """Return the value at a point and the derivatives of order 1, 2, … `order` with respect to one variable.

@@ -115,6 +115,9 @@ def test_names_and_texts_are_texts() -> None:
             ad.parse(given)
         with pytest.raises(TypeError, match="a name must be text, not"):
             ad.parse("x").derivative(given)
+    for given in (1, b"y ~ a*x", ad.parse("a*x")):
+        with pytest.raises(TypeError, match="a model must be text, not"):
+            ad.fit(given, LINE)
     for given in wrong[1:]:
         with pytest.raises(TypeError, match="a point or a direction must be a mapping"):
             ad.parse("x")(given)
@@ -169,6 +172,27 @@ def test_parameters_of_another_number_are_refused(theta: Any) -> None:
     for model in ("y ~ a*x + b", "v: 2; y ~ sum(v)*x"):
         with pytest.raises(OptionError, match=r"theta has the shape .*; the free parameters need \(2,\)"):
             ad.Objective(model, LINE).value_and_grad(theta)
+
+
+@each(
+    ("theirs", "ours"),
+    [
+        ("lr", "learning_rate"), ("LR", "learning_rate"), ("p0", "start"), ("method", "optimizer"),
+        ("maxfev", "epochs"), ("random_state", "seed"), ("batchsize", "batch_size"),
+        ("yerr", "sigma"), ("Bounds", "bounds"),
+    ],
+)  # fmt: skip
+def test_keywords_of_other_tools_are_answered_with_ours(theirs: str, ours: str) -> None:
+    options: dict[str, Any] = {theirs: 1}
+    with pytest.raises(
+        TypeError, match=rf"^fit\(\) got an unexpected keyword argument '{theirs}'; did you mean '{ours}'\?$"
+    ):
+        ad.fit("y ~ a*x", LINE, **options)
+
+
+def test_an_objective_says_in_which_order_theta_has_the_parameters() -> None:
+    objective = ad.Objective("v: 2; y ~ b + sum(v)*x", {"x": [1, 2], "y": [2, 4]})
+    assert repr(objective) == "<Objective of 'v: 2; y ~ b + sum(v)*x': 2 rows, theta is v[0], v[1], b>"
 
 
 def test_a_file_is_no_number(tmp_path: Any) -> None:

@@ -192,6 +192,12 @@ def test_a_trace_of_a_batch_of_arrays_is_refused() -> None:
         ad.parse("v: 2; sum(v)").trace(v=np.ones((3, 2)))
 
 
+def test_the_jacobian_of_a_number_is_its_gradient() -> None:
+    found = ad.parse("x*y^2").jacobian(x=2, y=3)
+    assert found == {"x": 9.0, "y": 12.0}
+    assert all(type(slope) is float for slope in found.values())
+
+
 def test_an_array_has_no_gradient_but_a_jacobian() -> None:
     f = ad.parse("[x*y, x + y]")
     with pytest.raises(ad.ExpressionError, match="array of shape 2"):

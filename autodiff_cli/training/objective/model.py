@@ -364,6 +364,8 @@ class Model:
         Raises:
             ExpressionError: if the text is not a model, or if nothing could be fitted; the message says why.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"a model must be text, not {type(text).__name__}")
         read_program = read if is_saved else read_with_parameters
         try:
             program = read_program(text, (*names, *_base_names(user_names)), columns=model_column_names(text, names))

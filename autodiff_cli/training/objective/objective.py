@@ -25,6 +25,7 @@ from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training import rows as folds
@@ -350,6 +351,10 @@ class Objective(ModelOverRows):
     @takes_options(ObjectiveOptions)
     def __init__(self, model: str | Model, data: Data, options: ObjectiveOptions) -> None:
         self._initialize(model, as_dataset(data), FitOptions(**explicit_options(options)), options.scale or 1.0)
+
+    def __repr__(self) -> str:
+        names = format_names(self.layout.element_names)
+        return f"<Objective of {self.model.text!r}: {self.rows:,} rows, theta is {names}>"
 
     @classmethod
     def of(cls, model: str | Model, dataset: Dataset, options: FitOptions) -> Objective:
