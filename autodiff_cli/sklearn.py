@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.fitting import Fit, fit
 from autodiff_cli.language import lexer, parser, program
+from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.options import option_fields
 from autodiff_cli.training.options import FitOptions
@@ -65,6 +66,8 @@ def _model(formula: str, target: str) -> str:
     if parsed.error is not None:
         raise parsed.error
     last = parsed.statements[-1]
+    if last.target is not None:
+        raise ExpressionError("the formula of an estimator is the prediction alone; leave out `~` and its left side")
     if last.name is not None:
         return f"{formula}\n{target} ~ {lexer.quote_name(parsed.lexemes.words[last.name])}"
     start = min(map(parsed.lexemes.start, last.code.numbers))

@@ -115,7 +115,7 @@ def test_the_last_statement_of_a_formula_is_the_prediction(formula: str) -> None
 def test_a_formula_is_not_a_model() -> None:
     from autodiff_cli.sklearn import FormulaRegressor
 
-    with pytest.raises(ValueError, match="exactly one `~`"):
+    with pytest.raises(ValueError, match="leave out `~` and its left side"):
         FormulaRegressor("y ~ a*x0").fit(X, Y)
 
 
