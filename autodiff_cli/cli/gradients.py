@@ -23,7 +23,7 @@ from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace, warnings_of_passes
-from autodiff_cli.explain.warnings import check_higher_derivatives, kinked_slope, unrepresentable_warnings
+from autodiff_cli.explain.warnings import check_higher_derivatives, jumping_derivative, unrepresentable_warnings
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
@@ -78,7 +78,7 @@ def higher_derivatives_report(
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(record.warnings, record.tape.outputs[0], record.labels[record.tape.outputs[0]])
     singular = "" if warnings or results.is_finite else "a higher derivative is not finite at this point"
-    kink = kinked_slope(record) if request.hessian or (request.order or 0) > 1 else ""
+    kink = jumping_derivative(record, max(request.order or 0, 2 if request.hessian else 0))
     checked = replace(record, warnings=warnings).with_warning("singular", singular).with_warning("kink", kink)
     return derivatives_report(formula, point, checked.with_warning("nonlinear", nonlinear), results)
 

@@ -252,12 +252,15 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
     return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
 
-def kinked_slope(trace: Trace) -> str:
-    """Return a message if the slope of an operation has a kink at this point, for second derivatives; else nothing."""
+def jumping_derivative(trace: Trace, order: int) -> str:
+    """Return a message if a derivative of an operation, up to an order, jumps at this point; else nothing."""
     for i, node in enumerate(trace.tape.nodes):
-        is_kinked = node.op is not None and node.op.has_kinked_slope and trace.adjoints_or_none[i] is not None
-        if is_kinked and any_true(_input_values(trace, i)[0] == 0):
-            return f"{_location(trace, i)}: its slope has a kink at 0, so higher derivatives are one-sided"
+        jumping_order = node.op and node.op.jumping_order
+        if jumping_order and jumping_order <= order and trace.adjoints_or_none[i] is not None:
+            x, *pairs = _input_values(trace, i)
+            if any(any_true(x == place) for place in pairs[::2] or [0.0]):
+                what = {2: "slope has a kink", 3: "second derivative has a kink"}[jumping_order]
+                return f"{_location(trace, i)}: its {what} here, so higher derivatives are one-sided"
     return ""
 
 

@@ -405,7 +405,7 @@ class Op:
     factors: tuple[int | None, ...] = ()  # factors[i]: the position of the input that multiplies the i-th partial
     kink: Predicate | None = None
     kink_note: str = ""
-    has_kinked_slope: bool = False  # whether the slope has a kink at 0, so that second derivatives jump there
+    jumping_order: int | None = None  # order of the first derivative that jumps, at 0 or, of a spline, at its knots
     # the derivative as a function of output and input, as textbooks write it; inaccurate near saturation
     textbook_slope: Predicate | None = None
     domain: Predicate | None = None

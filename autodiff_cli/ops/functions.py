@@ -469,7 +469,7 @@ def _are_rising(_: Node, *pairs: Node) -> Node:
 
 spline = composite(
     "spline", _natural_spline, parameters=("x", "k0", "v0", "k1", "v1"), min_inputs=5,
-    domain=_are_rising, ulp_bound=64,
+    domain=_are_rising, ulp_bound=64, jumping_order=3,
     summary="the natural cubic spline through pairs of a knot and its value, at x; a straight line beyond the knots",
 )  # fmt: skip
 
@@ -501,10 +501,10 @@ logit      = elementary("logit",      lambda z, x: where_defined(z, logit_slope(
 softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              is_rectifier=True, summary="log(1 + exp(x))", is_positive=True)
 logsigmoid = elementary("logsigmoid", lambda z, x: sigmoid(-x),             summary="log(sigmoid(x))")
 logaddexp  = elementary("logaddexp",  lambda z, x, y: (binary_softmax(x, y), binary_softmax(y, x)), argument_ulps=32, zero_inputs=(), summary="log(exp(x) + exp(y))")
-softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)), summary="x/(1 + abs(x))", parity=-1, has_kinked_slope=True)
+softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)), summary="x/(1 + abs(x))", parity=-1, jumping_order=2)
 
-elu        = composite("elu",  lambda x: where(x >= 0, x, expm1(x)), is_rectifier=True, has_kinked_slope=True, summary="x where it is positive, else exp(x) - 1")
-celu       = composite("celu", lambda x: where(x >= 0, x, expm1(x)), is_rectifier=True, has_kinked_slope=True, summary="x where it is positive, else exp(x) - 1")
+elu        = composite("elu",  lambda x: where(x >= 0, x, expm1(x)), is_rectifier=True, jumping_order=2, summary="x where it is positive, else exp(x) - 1")
+celu       = composite("celu", lambda x: where(x >= 0, x, expm1(x)), is_rectifier=True, jumping_order=2, summary="x where it is positive, else exp(x) - 1")
 gelu       = elementary("gelu", lambda z, x: normal_cdf(x) + vanishing_product(normal_pdf(x), x), expansion=lambda x: vanishing_product(normal_cdf(x), x), is_rectifier=True, summary="x*normal_cdf(x), the exact form")
 silu       = elementary("silu", lambda z, x: silu_slope(x), expansion=lambda x: vanishing_product(sigmoid(x), x), is_rectifier=True, aliases=("swish",), summary="x*sigmoid(x)")
 mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: vanishing_product(tanh(softplus(x)), x), is_rectifier=True, summary="x*tanh(softplus(x))")

@@ -77,6 +77,17 @@ def test_one_sided_second_derivatives_have_a_warning(row: Row) -> None:
                 assert "kink" in {warning["kind"] for warning in found["warnings"]}, (x, sides)
 
 
+@each("knot", [-1, 0.5, 2])
+def test_the_third_derivative_of_a_spline_jumps_at_knots_with_a_warning(knot: float) -> None:
+    spline = ad.parse("spline(x, -1, 3, 0.5, 1, 2, 2)")
+    below, above = (spline.derivatives("x", 3, x=knot + step) for step in (-1e-9, 1e-9))
+    assert below[:3] == pytest.approx(above[:3], abs=1e-6)
+    assert abs(below[3] - above[3]) > 0.1
+    for order, place, kinds in ((3, knot, ["kink"]), (2, knot, []), (3, knot + 0.1, [])):
+        found = run_cli(["grad", str(spline), f"--x={place}", "--order", str(order), "--json"]).json
+        assert [warning["kind"] for warning in found["warnings"]] == kinds
+
+
 def test_the_hessian_of_arrays_has_their_shapes() -> None:
     document = run_cli(["grad", "v: 2; a*sum(v^2)", "--v", "[1, 2]", "--a", "3", "--hessian", "--json"]).json
     assert document["hessian"] == {
