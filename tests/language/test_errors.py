@@ -123,8 +123,11 @@ BAD = [
     ),
     ("f(t) = g(t); g(t) = f(t); f(x)", 1, 8, "through others: g → f → g", None),
     (
-        "p(t) = q(t); q(t) = r(t); r(t) = s(t); s(t) = u(t); u(t) = p(t); p(x)", 1, 8,
-        "through others: q → r → s → u → p → q", None,
+        "p(t) = q(t); q(t) = r(t); r(t) = s(t); s(t) = u(t); u(t) = p(t); p(x)",
+        1,
+        8,
+        "through others: q → r → s → u → p → q",
+        None,
     ),
     ("f(t) = g(t); g(t) = t; f(x)", 1, 8, "called before its definition in line 1, column 14", None),
     # bindings
