@@ -109,6 +109,8 @@ def test_digits_of_zeros_are_proven(text: str, exact: str) -> None:
         ("erf(x)", -3, 2, [0]),
         ("x - 1", 0, 1, [1]),
         ("gamma(x) - 2", 1.5, 4, [3]),
+        ("max(x, 1 - x, 0.2) - 0.7", 0, 1, [0.3, 0.7]),
+        ("min(x, 0.9 - x, 0.3) - 0.2", 0, 1, [0.2, 0.7]),
     ],
 )
 def test_complete_solutions(text: str, low: float, high: float, points: list[float]) -> None:
