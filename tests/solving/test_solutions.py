@@ -21,7 +21,7 @@ from mpmath import mp, mpf
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers import ball_arithmetic as ball
-from autodiff_cli.solving import solutions
+from autodiff_cli.solving import search, solutions
 from autodiff_cli.solving.proof import BallFunction, as_fraction
 from autodiff_cli.solving.search import System
 from autodiff_cli.solving.solutions import BoxProblem, _hulls_on_grid
@@ -332,6 +332,14 @@ def test_a_search_that_is_cut_short_loses_no_zero() -> None:
         zero = k * 3.141592653589793
         boxes = [*found.unresolved, *(root.enclosure for root in found.roots)]
         assert any(low <= zero <= high for box in boxes for low, high in box.values())
+
+
+def test_a_search_that_is_cut_short_has_examined_the_lowest_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_BATCH", 8)
+    text = "20 + x^2 - 10*cos(2*pi*x) + y^2 - 10*cos(2*pi*y)"  # of Rastrigin 1974, with dozens of minima
+    found = ad.parse(text).minimize(x=(-4, 5.1), y=(-4, 5.2), max_boxes=100)
+    assert not found.complete
+    assert found.global_.value_enclosure == (0, 0)
 
 
 @pytest.mark.slow
