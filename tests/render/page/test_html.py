@@ -18,7 +18,7 @@ from autodiff_cli.explain import lessons
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.fitting import fit
-from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.ops import get_op
 from autodiff_cli.render import html_page
@@ -239,10 +239,8 @@ def test_formulas_are_as_long_as_they_may_be(size: int, limit: int) -> None:
 def test_the_prediction_on_the_page_of_a_loss_is_the_output_of_the_model_or_the_input_of_its_last_operation() -> None:
     model: Any = parse_model("y ~ sigmoid(a*x)", ("x", "y"), frozenset())
     output = model.program.output
-    traced: list[tuple[Node, tuple[int | None, str]]] = [
-        (output - variable("y"), (3, "")), (get_op("square")(output.inputs[0]), (2, "sigmoid")), (variable("y"), (None, "")),
-    ]  # fmt: skip
-    for loss, expected in traced:
+    inner, other = get_op("square")(output.inputs[0]), variable("y")
+    for loss, expected in ((output - other, (3, "")), (inner, (2, "sigmoid")), (other, (None, ""))):
         trace_of_loss: Any = SimpleNamespace(tape=Tape([loss]))
         assert html_page._prediction_node(model, trace_of_loss) == expected
     likelihood: Any = parse_model("a*x", ("x", "y"), frozenset())
