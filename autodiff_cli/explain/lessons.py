@@ -179,10 +179,7 @@ class _QuestionMaker:
             for i in waiting
             if i not in ready
         )
-        hints = (
-            "A node is ready as soon as all its users are done.",
-            "; ".join(reasons) + "." if len(ready) < len(waiting) else "All of them are ready.",
-        )
+        hints = "A node is ready as soon as all its users are done.", "; ".join(reasons) + "."
         text = f"{progress}. Which node can be next?"
         return Question("next", text, tuple(choices), right, choices[right[0] - 1], hints)
 

@@ -102,8 +102,7 @@ def _structural_fields(expansion: Callable[..., Node]) -> OpFields:
     expansion."""
 
     def shape(node: Node, *input_shapes: Shape) -> Shape:
-        # Constants such as an index determine the shape, so the expansion gets them as they are.
-        leaves = [child if child.is_constant else variable(f"x{k}") for k, child in enumerate(node.inputs)]
+        leaves = [variable(f"x{k}") for k in range(len(node.inputs))]
         tape = Tape((expansion(*leaves),))
         try:
             return infer_shapes(tape, _leaf_shapes(leaves, input_shapes))[tape.outputs[0]]

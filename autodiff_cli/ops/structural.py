@@ -185,7 +185,7 @@ def _elements(shape: Shape, x: Node) -> list[Node]:
     positions: list[tuple[int, ...]] = [()]
     for length in shape:
         positions = [(*p, i) for p in positions for i in range(length)]
-    return [index(x, *map(constant, p)) if p else x for p in positions]
+    return [index(x, *map(constant, p)) for p in positions]
 
 
 def _products_of_others(shape: Shape, x: Node) -> list[Node]:

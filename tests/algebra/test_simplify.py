@@ -86,6 +86,11 @@ def test_quotients_and_decimals_stay_what_they_are() -> None:
         ("4503599627370497*2*x", "4503599627370497*2*x"),
         ("9007199254740992 + 1 + x", "9007199254740992 + 1 + x"),
         ("1e200*1e200*x", "1e200^2*x"),
+        ("2^3*x", "8*x"),
+        ("2^53*x", "9007199254740992*x"),
+        ("2^54*x", "2^54*x"),
+        ("4^0.5*x", "4^0.5*x"),
+        ("0^0*x", "0^0*x"),
     ],
 )
 def test_integers_are_computed_as_far_as_floats_have_all_of_them(text: str, wanted: str) -> None:

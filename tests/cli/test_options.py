@@ -452,6 +452,9 @@ def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
         ("grad x^2 '--x 3'", "options go without quotes"),
         ("grad x*y '--x=3 --y=2'", "several options in one pair of quotes"),
         ("grad -- x^2 --x 3", "options go before --"),
+        ("grad x^2 3", "unexpected argument `3`; to set a variable, use `--NAME 3`"),
+        ("grad x^2 x=[1,2]", "unexpected argument `x=[1,2]`; to set a variable, use `--x [1,2]`"),
+        ("ops sin cos", "unexpected argument `cos`; autodiff ops --help has examples"),
         ("grad 'x^2 --x 3'", "`--x` is an option; it goes outside of the quotes"),
         ("grad x^2 --x 2 --verbose 2", "there is no option --verbose; leave it out"),
         ("train --model y~a*x d.csv", "there is no option --model; write only its value, `y~a*x`"),
@@ -471,6 +474,7 @@ def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
         ("compare docs/data/decay.csv y~a*x y~a --a 0..10", "for bounds, use --bounds a=0:10"),
         ("man grad", "did you mean `--help`?"),
         ("--json", "there is no command `--json`; the commands are"),
+        ("2*x", '`2*x` is not a command; to differentiate an expression: autodiff grad "2*x"'),
         ("grad x*y --x 2 --X 3", "--X is not an option, and the expression has no variable `X`, only `x`, `y`"),
     ],
 )

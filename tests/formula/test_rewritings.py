@@ -272,6 +272,18 @@ def test_what_is_left_alone(text: str) -> None:
     assert stable_form(read(text).output, for_derivative=True) is None
 
 
+@each("text", ["x - (y - (-z + x*y))", "-(x - y) - z", "x*-(y + z)*(y/(z/2))", "x*-y/-(-(x*z)/y)", "1*x/1*(y/z)"])
+def test_operands_of_a_sum_or_product_have_its_value(text: str) -> None:
+    formula, point = ad.parse(text), {"x": 1.3, "y": 0.7, "z": -2.9}
+    for split in (engine.terms_of, engine.factors_of):
+        values = [(formula.with_output(node).value(point), is_inverse) for node, is_inverse in split(formula.output)]
+        if split is engine.terms_of:
+            found = sum(-value if is_inverse else value for value, is_inverse in values)
+        else:
+            found = math.prod(1 / value if is_inverse else value for value, is_inverse in values)
+        assert found == pytest.approx(formula.value(point), rel=1e-14)
+
+
 @each(
     ("text", "wanted"),
     [

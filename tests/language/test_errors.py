@@ -122,6 +122,13 @@ BAD = [
         None,
     ),
     ("f(t) = g(t); g(t) = f(t); f(x)", 1, 8, "through others: g → f → g", None),
+    (
+        "p(t) = q(t); q(t) = r(t); r(t) = s(t); s(t) = u(t); u(t) = p(t); p(x)",
+        1,
+        8,
+        "through others: q → r → s → u → p → q",
+        None,
+    ),
     ("f(t) = g(t); g(t) = t; f(x)", 1, 8, "called before its definition in line 1, column 14", None),
     # bindings
     ("a = 1; a = 2; a", 1, 8, "`a` is bound twice; first in line 1, column 1", None),

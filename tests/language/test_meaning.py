@@ -188,6 +188,8 @@ def test_declared_shapes_are_those_of_names_that_are_used() -> None:
         ("v: 3; sum(broadcast_like(x, v)*y)", ""),
         ("W: 2x3; softmax(W @ x + b)", "x"),
         ("softmax(W @ x + b)", "W x b"),
+        ("W: 2x3; sum(x @ W + b)", "x"),
+        ("v: 3; sum(v @ x + b)", "x b"),
         ("sum(v)*w", "v"),
         ("max(v)", "v"),
         ("max(v, w)", ""),

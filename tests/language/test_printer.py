@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.tape import Tape, infer_shapes, topological_order
-from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.printer import _Printer, to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import each
@@ -64,6 +64,15 @@ def test_text_without_sharing_is_the_same_formula_and_no_longer_than_repeating(g
     text = to_text(root, share=False)
     assert identical(unshared(read(text).output), unshared(root))
     assert len(text) <= len(to_text(unshared(root)))
+
+
+@each("text", ["(x + y)*(z - (a - b))^2", "-(x + y)/(z*(a/b))", "exp(-(x - 1))*(y <= z)", "max(v @ (w + 1))"])
+def test_the_length_of_a_text_is_known_before_it_is_written(text: str) -> None:
+    printer = _Printer(topological_order((read(text).output,)), {}, False, {}, {})
+    lengths: dict[Node, int] = {}
+    for node in printer.order:
+        lengths[node] = printer._length(node, lengths)
+    assert lengths[printer.root] == len(text) == len("".join(map(str, printer.pieces())))
 
 
 def unshared(root: Node) -> Node:

@@ -82,6 +82,7 @@ CASES = [
     Case("smallest", [(4,)], lambda x: smallest_of(*x.flat)),
     Case("prod", [(2, 2)], lambda x: x.prod()),
     Case("prod", [(3, 1)], lambda x: x.prod()),
+    Case("prod", [()], lambda x: x.item()),
     Case("matmul", [(2, 3), (3, 2)], lambda a, b: a @ b),
     Case("matmul", [(2, 3), (3,)], lambda a, b: a @ b),
     Case("matmul", [(2,), (2, 3)], lambda a, b: a @ b),

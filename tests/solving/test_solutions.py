@@ -21,6 +21,7 @@ from mpmath import mp, mpf
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.solving import search as searches
 from autodiff_cli.solving import solutions
 from autodiff_cli.solving.proof import BallFunction, as_fraction
 from autodiff_cli.solving.search import System
@@ -109,6 +110,8 @@ def test_digits_of_zeros_are_proven(text: str, exact: str) -> None:
         ("erf(x)", -3, 2, [0]),
         ("x - 1", 0, 1, [1]),
         ("gamma(x) - 2", 1.5, 4, [3]),
+        ("max(x, 1 - x, 0.2) - 0.7", 0, 1, [0.3, 0.7]),
+        ("min(x, 0.9 - x, 0.3) - 0.2", 0, 1, [0.2, 0.7]),
     ],
 )
 def test_complete_solutions(text: str, low: float, high: float, points: list[float]) -> None:
@@ -232,6 +235,15 @@ def test_steep_curves_that_touch_a_line_far_from_0(text: str, x: float, y: float
     assert root.point == pytest.approx(point, rel=1e-15)
 
 
+@each("across, along", ["xy", "yx"])
+def test_a_zero_that_may_be_multiple_is_near_its_point_whichever_way_its_curve_runs(across: str, along: str) -> None:
+    text = f"[{across} - sin(1/2), ({along} - cos(1/3))^3 + {across} - sin(1/2)]"
+    found = ad.parse(text).solve(x=(-2, 3), y=(-2, 3.1))
+    assert (found.complete, found.roots) == (False, [])
+    (near,) = found.nearly
+    assert near.point == pytest.approx({across: math.sin(0.5), along: math.cos(1 / 3)}, abs=1e-14)
+
+
 def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
     found = ad.parse("exp(x) - 2*x - 2 + 2*log(2)").solve(x=(-3, 3))
     (box,), (near,) = found.unresolved, found.nearly
@@ -330,6 +342,14 @@ def test_a_search_that_is_cut_short_loses_no_zero() -> None:
         zero = k * 3.141592653589793
         boxes = [*found.unresolved, *(root.enclosure for root in found.roots)]
         assert any(low <= zero <= high for box in boxes for low, high in box.values())
+
+
+def test_a_search_that_is_cut_short_has_examined_the_lowest_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "_BATCH", 8)
+    text = "20 + x^2 - 10*cos(2*pi*x) + y^2 - 10*cos(2*pi*y)"  # of Rastrigin 1974, with dozens of minima
+    found = ad.parse(text).minimize(x=(-4, 5.1), y=(-4, 5.2), max_boxes=100)
+    assert not found.complete
+    assert found.global_.value_enclosure == (0, 0)
 
 
 @pytest.mark.slow

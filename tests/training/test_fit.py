@@ -488,6 +488,7 @@ PATIENT: dict[str, Any] = {"patience": 3, "validation": 0.2}
     ("lm", {}, {"tolerance": 1e-3}, 0.51, None),
     ("adam", {}, PATIENT, 0.51, None),
     ("lm", {"kinks": (0,)}, {}, 0.51, "`a` ends at a kink of the loss"),
+    ("lm", {"kinks": (0,), "note": "a remark"}, {}, 0.51, "a remark; `a` ends at a kink of the loss"),
     ("adam", OPEN, {}, 1e-9, None),
     ("adam", OPEN, {}, 0.2, "not converged"),
     ("lm", OPEN | {"failure": "no minimum was found"}, {}, 1e-9, "no minimum was found"),

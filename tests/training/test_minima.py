@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import least_squares, minimize
+from scipy.stats import gamma
 
 from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_alternative, rank_gains
-from autodiff_cli.training.fitting.optimization import BatchedFit
+from autodiff_cli.training.fitting.optimization import BatchedFit, _describe_alternatives
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.loading import as_dataset
@@ -307,6 +308,22 @@ def test_the_end_that_a_better_one_replaces_is_another_minimum() -> None:
     assert ", m = 8.9" in warning
 
 
+@each("second, words", [(0.97, ["another minimum is nearly as likely"]), (0.7, [])])
+def test_of_two_minima_the_other_one_is_nearly_as_likely_or_likelier(second: float, words: list[str]) -> None:
+    x, model = np.linspace(0, 10, 60), "y ~ a*exp(-(x - m)^2/(2*s^2))"
+    y = np.exp(-4 * (x - 1) ** 2) + second * np.exp(-4 * (x - 9) ** 2) + np.random.default_rng(1).normal(0, 0.2, 60)
+    objective = Objective(model, {"x": x, "y": y})
+    starts = np.array([[1.0, 1.0, 0.35], [second, 9.0, 0.35]])
+    ends = np.array([end.theta for end in minimization.minimize_batch("lm", repeat_objective(objective, 2), starts)])
+    for points, wanted in (
+        (ends, words),
+        (ends[::-1], ["another minimum, where the median of the residuals is larger"]),
+    ):
+        warnings, _ = _describe_alternatives(objective, points)
+        assert len(warnings) == len(wanted)
+        assert all(map(str.startswith, warnings, wanted))
+
+
 PEAK = "y ~ b + a*exp(-(x - m)^2/(2*s^2))"
 PLACES = np.linspace(0, 10, 60)
 TWO_PEAKS = np.exp(-4 * (PLACES - 1) ** 2) + 0.95 * np.exp(-4 * (PLACES - 9) ** 2)
@@ -491,6 +508,7 @@ def test_a_point_is_a_minimum_at_a_kink_if_gradients_around_it_cancel(
 @each("end, words", [
     ({"m": 2.0, "s": 1.0}, ""),
     ({"m": 2.0, "s": 1e-12}, "it decreases without bound as `s` goes to 0, where the model is infinite or undefined"),
+    ({"m": 2e9, "s": 0.1}, "it decreases without bound as `s` goes to 0, where the model is infinite or undefined"),
 ])  # fmt: skip
 def test_a_width_that_shrank_to_0_has_no_likelihood(end: dict[str, float], words: str) -> None:
     objective = Objective("-normal_logpdf(y, m, s)", SCATTER, likelihood=True)
@@ -635,6 +653,22 @@ def test_fits_with_priors_are_compared_by_their_posterior_density() -> None:
     rss = [np.sum((SCATTER["y"] - a * SCATTER["x"] - b) ** 2) for a, b in points]
     priors = [-(((a - 1) / 0.2) ** 2) / 2 - np.log(0.2 * np.sqrt(2 * np.pi)) for a, _ in points]
     np.testing.assert_allclose(found, np.array(rss) / 8 * np.exp(-2 / 8 * np.array(priors)), rtol=1e-9)
+
+
+@each("options", [{"sigma": 0.3, "absolute_sigma": True}, {"family": "poisson"}])
+def test_fits_without_a_scale_are_compared_by_posterior_densities_that_are_limited_where_a_prior_is_infinite(
+    options: dict[str, Any],
+) -> None:
+    data = {"x": SCATTER["x"], "y": np.rint(SCATTER["y"])}
+    objective = Objective.of("y ~ a*x + b", as_dataset(data), FitOptions(priors={"a": "gamma(0.5, 1)"}, **options))
+    points = np.array([[1.1, 0.2], [0.9, 0.5], [1e-40, 2.0]])
+    batch = repeat_objective(objective, 3)
+    likely = objective.likely_bounds(objective.bounds).clip(points)
+    excess = gamma.logpdf(points[:, 0], 0.5) - gamma.logpdf(likely[:, 0], 0.5)
+    assert (excess > 1).tolist() == [False, False, True]
+    unit = 1 / 8 if "family" in options else 2 * 0.3**2 / 8
+    expected = batch.losses(points, np.arange(3)) + unit * np.maximum(excess, 0)
+    np.testing.assert_allclose(minimization.comparison_losses(batch, points), expected, rtol=1e-9)
 
 
 @each("loss", ["huber", "cauchy"])

@@ -12,9 +12,11 @@ import math
 import shutil
 import sys
 import threading
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -427,6 +429,16 @@ def test_an_improper_posterior_is_said() -> None:
     data = {"x": [0.1, 0.2, 0.4, 0.6, 0.9, 1.1], "y": [0.19, 0.38, 0.76, 1.05, 1.55, 1.79]}  # almost a line
     with pytest.raises(ValueError, match="the posterior seems improper: chains of `A`, `K` run away"):
         ad.fit("y ~ A*x/(K + x)", data, posterior=300)
+
+
+@each("modes, is_proper", [((10.0,), True), ((25.0,), True), ((10.0, 25.0), False)])
+def test_a_posterior_is_improper_if_it_is_as_dense_at_two_points_far_from_its_mode(
+    modes: tuple[float, ...], is_proper: bool
+) -> None:
+    density = mock.Mock(size=1, names=["a"], _factor=np.eye(1), _by_parameter=lambda _: {"a": 1.0})
+    density.value_and_gradient = lambda z: (0.0 if z[0] in (0, *modes) else -9.0, z)
+    with nullcontext() if is_proper else pytest.raises(ValueError, match="does not fall with `a`"):
+        posterior.Density.check_is_proper(density)
 
 
 @pytest.mark.slow

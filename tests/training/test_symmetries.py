@@ -251,6 +251,8 @@ def test_a_sign_stays_within_its_bounds() -> None:
     for at, reported in ((-0.9, 0.9), (-1.0, -1.0), (0.5, 0.5)):  # a minimum on a bound is none elsewhere
         outcome, notes = _canonical_outcome(objective, "lm", Outcome(np.array([at]), True))
         assert (outcome.theta.tolist(), bool(notes)) == ([reported], at != reported)
+    other = Objective("y ~ a^2*x + b^2", data, bounds={"a": (-9, 1)})
+    assert canonical_parameters(other, np.array([-2.0, -3.0]))[0].tolist() == [-2, 3]
 
 
 # --- Points at which models predict the same, without fits

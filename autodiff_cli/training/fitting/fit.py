@@ -490,7 +490,7 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     if outcome.kinks:
         errors = flat_errors(statistics.stderr, objective.layout.values(outcome.theta))[[*outcome.kinks]]
         at_kinks = _kink_note(objective, outcome.kinks, bool(np.isfinite(errors).any()))
-        note = f"{note}; {at_kinks}" if limits else at_kinks
+        note = f"{note}; {at_kinks}" if note else at_kinks
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
     has_scatter = is_at_minimum and not doubt and not statistics.is_perfect

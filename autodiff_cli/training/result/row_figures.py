@@ -292,10 +292,8 @@ def estimate_theta(objective: Objective, theta: Array, mean: float | None = None
         score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
         curvature = estimate * estimate * information - estimate * score
         step = min(max(estimate * score / curvature, -1.0), 1.0) if curvature > 0 else math.copysign(1.0, score)
-        if not abs(step) <= 1 or estimate * math.exp(step) >= MAX_THETA:
-            return MAX_THETA if step > 0 else math.nan
-        estimate *= math.exp(step)
-        if abs(step) <= _LAST_STEP:
+        estimate = min(estimate * math.exp(step), MAX_THETA)  # nan stays nan
+        if not abs(step) > _LAST_STEP or estimate == MAX_THETA:
             break
     return estimate
 
@@ -438,7 +436,7 @@ def _centred_ranks(rows: GatheredRows, values: Array) -> Array:
     is_first[rows.starts] = True
     first, ranks = np.flatnonzero(is_first), np.empty(rows.count)
     lengths = np.diff(first, append=rows.count)
-    ranks[order] = np.repeat(first + (lengths - 1) / 2, lengths) - rows.spread(rows.starts + (rows.sizes - 1) / 2)
+    ranks[order] = np.repeat(first + lengths / 2, lengths) - rows.spread(rows.starts + rows.sizes / 2)
     return ranks
 
 

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from unittest import mock
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -248,6 +249,17 @@ class TestApplication:
 
         run(asked)  # raises no exception
         assert not messages
+
+    def test_a_worker_gets_the_question_in_a_line_and_then_the_file(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from autodiff_cli.cli import server
+
+        process = mock.Mock(wait=mock.AsyncMock(), communicate=mock.AsyncMock(return_value=(b'{"rows": 5}', None)))
+        monkeypatch.setattr("asyncio.create_subprocess_exec", mock.AsyncMock(return_value=process))
+        handlers: Any = SimpleNamespace(_worker_slots=asyncio.Semaphore())
+        question = {"ask": "fit", "model": "y ~ a*x"}
+        assert run(lambda: server.RequestHandlers._ask_worker(handlers, question, DECAY, 5.0)) == {"rows": 5}
+        asked, _, content = process.communicate.call_args.args[0].partition(b"\n")
+        assert (json.loads(asked), content) == ({**question, "seconds": 5.0}, DECAY)
 
     @pytest.mark.parametrize(
         ("text", "row"),

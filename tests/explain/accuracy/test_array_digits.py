@@ -14,7 +14,9 @@ from autodiff_cli.explain import accuracy
 from autodiff_cli.explain.array_accuracy import perturbation_distances
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.warnings import check_higher_derivatives
 from autodiff_cli.expression import parse
+from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ARRAYS, LONGDOUBLE_EPS_RATIO
@@ -91,6 +93,13 @@ def test_warnings_of_large_arrays_count_inaccurate_elements(monkeypatch: pytest.
     (message,) = [warning.message for warning in found.warnings]
     assert "2 printed numbers may be inaccurate" in message
     assert "more than 10 operations" in message
+
+
+def test_a_derivative_of_higher_order_that_would_take_too_long_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy, "SETTINGS", accuracy.SETTINGS._replace(max_operations=10))
+    formula, point = parse("sum((1 - cos(x*v))/v^2)"), {"x": 1e-3, "v": np.array([1e-3, 1.0, 2.0])}
+    request = HigherDerivatives(derivative=3.0, variable="x", order=2)
+    assert check_higher_derivatives(formula, formula.at(point), request) == ({}, 1)
 
 
 def test_second_derivatives_that_would_take_too_long_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

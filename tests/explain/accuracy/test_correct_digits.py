@@ -214,3 +214,14 @@ def test_the_sign_of_a_power_with_a_huge_exponent_is_proven(text: str, point: di
     exact = evaluate_to_digits(graphs, 20, leaves={name: from_float(x) for name, x in point.items()}).numbers
     for name, ours, wanted in zip(("value", "x"), (at.value, at.gradient["x"]), exact, strict=True):
         assert float(right.get(name, ours)) == pytest.approx(nearest_float(wanted), rel=1e-12)
+
+
+@each("text, values", [
+    ("sqrt(2)^2 - 2", ["0"]),
+    ("1e300*(sqrt(2)^2 - 2)", ["0"]),
+    ("10^4000*(sqrt(2)^2 - 2)", ["nan"]),
+    ("1/(sqrt(2)^2 - 2)", ["nan"]),
+])  # fmt: skip
+def test_a_number_that_is_assumed_to_be_0_is_not_magnified(text: str, values: list[str]) -> None:
+    found = evaluate_to_digits([parse(text).output], 15)
+    assert ([*map(str, found.numbers)], found.is_proven) == (values, [False])

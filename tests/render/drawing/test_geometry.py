@@ -13,7 +13,8 @@ import pytest
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
-from autodiff_cli.render.drawing import View, build_drawing, to_svg
+from autodiff_cli.render import drawing
+from autodiff_cli.render.drawing import Role, View, build_drawing, to_svg
 from autodiff_cli.render.formatting import number_formats
 from autodiff_cli.render.layout import TITLE_HEIGHT, Point, Rectangle, Size
 from autodiff_cli.render.lesson import exercise_sheet
@@ -164,3 +165,12 @@ def check_head(corners: list[Point], before: Point) -> None:
     way, line = (Point(tip.x - start.x, tip.y - start.y) for start in (base, before))
     assert math.dist(tip, base) == pytest.approx(math.dist(first, second), abs=3 * ROUNDING)
     assert way.x * line.x + way.y * line.y == pytest.approx(math.hypot(*way) * math.hypot(*line), rel=0.01)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_text_has_room_in_the_innermost_border_of_its_box(role: Role) -> None:
+    texts = ["x*sin(y)", "12.5"]
+    gap = drawing._BORDER_GAP * (role in (Role.OUTPUT, Role.FOLDED))
+    size, text_width = drawing._box_size(role, texts), 8 * drawing._CHARACTER_WIDTH
+    assert size.width >= text_width + 2 * (gap + drawing._PADDING)
+    assert size.height >= len(texts) * drawing._LINE_HEIGHT + 2 * gap * (role is Role.OUTPUT)

@@ -9,6 +9,7 @@ import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +18,15 @@ from autodiff_cli.explain import lessons
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.fitting import fit
+from autodiff_cli.graph.node import variable
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.ops import get_op
 from autodiff_cli.render import html_page
 from autodiff_cli.render.drawing import View
 from autodiff_cli.render.formatting import number_formats
 from autodiff_cli.render.html_page import home_page, to_html
 from autodiff_cli.render.lesson import course_pages, exercise_sheet
+from autodiff_cli.training.objective.preparation import parse_model
 from tests.support import run_cli
 
 
@@ -229,3 +234,14 @@ def test_formulas_are_as_long_as_they_may_be(size: int, limit: int) -> None:
     assert len(text) == size
     whole = {120: found["nodes"][-1], 2400: found["formula"]}[limit]
     assert whole == (text if size <= limit else {120: "n_{0}", 2400: ""}[limit])
+
+
+def test_the_prediction_on_the_page_of_a_loss_is_the_output_of_the_model_or_the_input_of_its_last_operation() -> None:
+    model: Any = parse_model("y ~ sigmoid(a*x)", ("x", "y"), frozenset())
+    output = model.program.output
+    inner, other = get_op("square")(output.inputs[0]), variable("y")
+    for loss, expected in ((output - other, (3, "")), (inner, (2, "sigmoid")), (other, (None, ""))):
+        trace_of_loss: Any = SimpleNamespace(tape=Tape([loss]))
+        assert html_page._prediction_node(model, trace_of_loss) == expected
+    likelihood: Any = parse_model("a*x", ("x", "y"), frozenset())
+    assert html_page._prediction_node(likelihood, SimpleNamespace(tape=Tape([likelihood.program.output]))) == (None, "")

@@ -6,7 +6,9 @@ import dataclasses
 import io
 import itertools
 import json
+import logging
 import math
+import os
 import re
 import subprocess
 import sys
@@ -43,7 +45,7 @@ from autodiff_cli.render.plots import (
 from autodiff_cli.render.report import Paper
 from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
-from autodiff_cli.training.options import FigureOptions, FitOptions
+from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedCurve, FittedModel
 from autodiff_cli.training.result.prediction import PLOT, predict
 from tests.each import each
@@ -530,3 +532,16 @@ def test_losses_have_a_logarithmic_scale_if_they_fall_by_much_in_any_unit(unit: 
         epochs, curves, is_log = plots._loss_curves(fit)
         assert (epochs.tolist(), is_log) == ([*range(len(losses))], is_logarithmic)
         np.testing.assert_array_equal(curves["loss"], unit * np.array(losses))
+
+
+@pytest.mark.parametrize("folder", [None, Path("cache")])
+def test_matplotlib_has_no_folder_without_the_cache(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = logging.getLogger("matplotlib")
+    monkeypatch.setattr(logger, "level", logging.WARNING)
+    monkeypatch.setattr(plots, "cache_folder", lambda: folder)
+    monkeypatch.setenv("MPLCONFIGDIR", "")
+    monkeypatch.delenv("MPLCONFIGDIR")
+    with pytest.raises(StopIteration):  # there are no fits to draw
+        plots._figure_bytes({}, DEFAULT_FIGURE, "svg")
+    chosen = os.environ.get("MPLCONFIGDIR"), logger.level
+    assert chosen == ((os.devnull, logging.ERROR) if folder is None else (None, logging.WARNING))

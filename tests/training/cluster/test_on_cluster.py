@@ -9,6 +9,7 @@ import time
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.data.table import DataError, Table
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective import cluster as on_worker
+from autodiff_cli.training.objective import cluster_connection
 from autodiff_cli.training.objective.cluster import ClusterRows, partition_rows
 from autodiff_cli.training.objective.cluster_connection import _block_interrupts, connect_cluster
 from autodiff_cli.training.objective.objective import Objective
@@ -277,6 +279,12 @@ def test_clients_that_cannot_be_used_here_are_refused(client: Any) -> None:
 def test_without_dask_the_message_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match="pip install distributed"):
+        ad.fit(MODEL, DATA, cluster="local:2")
+
+
+def test_processes_that_cannot_be_started_are_a_reason_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_connection, "_start_local", mock.Mock(side_effect=OSError("no more processes")))
+    with pytest.raises(OptionError, match=r"local:2: its processes could not be started \(no more processes\)"):
         ad.fit(MODEL, DATA, cluster="local:2")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -376,6 +378,7 @@ def test_an_interval_ends_at_0_where_the_model_does(seed: int) -> None:
     assert (low < 0) == any("`b` ends at 0" in sentence for sentence in found.warnings)
 
 
+@pytest.mark.slow
 def test_an_interval_ends_at_0_where_curves_on_the_other_side_fit_far_worse() -> None:
     """Counts that a line fits nearly as well as `c + exp(a + b*x)`, which approaches a line as `b` goes to 0."""
     x = np.linspace(0, 4, 14)
@@ -384,6 +387,24 @@ def test_an_interval_ends_at_0_where_curves_on_the_other_side_fit_far_worse() ->
     line = ad.fit("y ~ c + a*x", data, family="poisson", start={"c": 4.0, "a": 5.0})
     assert 2 * (found.log_likelihood - line.log_likelihood) < chi2.ppf(0.95, 1)
     assert found.intervals["profile"]["b"][0] == 0
+
+
+@each("curve", [
+    lambda x: x,
+    lambda x: x**40,
+    lambda x: 1 - (1 - x) ** 40,
+    lambda x: x**0.05,
+    lambda x: 0.2 * x + (x > 0.3),
+    lambda x: x if x < 0.1 else math.inf,
+])  # fmt: skip
+def test_a_limit_is_found_on_any_curve_also_where_it_jumps(curve: Callable[[float], float]) -> None:
+    profile = mock.Mock()
+    profile._root_deviance.side_effect = curve
+    found, height = inference._Profile._find_root(profile, 0.0, 0.0, 1.0, curve(1.0), 0.5)
+    low, high = brentq(lambda x: min(curve(x), 9.0) - 0.5, 0, 1, xtol=1e-14) + 2e-8 * np.array([-1, 1])
+    assert low <= found <= high
+    assert height == curve(found)
+    assert profile._root_deviance.call_count < 50
 
 
 @each("seed", range(4), quick=lambda seed: seed == 1)

@@ -18,6 +18,7 @@ from autodiff_cli.training.methods import quasi_newton
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     Outcome,
+    RunawayDetector,
     StoppingRule,
     ignore_steps,
     report_single_fit,
@@ -364,6 +365,21 @@ def test_decreases_are_judged_by_the_loss_or_its_fall(loss: float, reference: fl
     run = iterates([Function(bowl, 1 + 1)], np.zeros((1, 2)), unit=unit)
     run.loss[:], run._reference_loss[:] = loss, reference
     assert run.loss_scale(np.arange(1))[0] == pytest.approx(wanted)
+
+
+def test_a_fit_without_a_minimum_says_why_it_ended() -> None:
+    run = iterates([Function(bowl, 2)], np.ones((1, 2)))
+    for flag, words in (
+        (None, "no minimum was found: after 0 iterations the fit is on a slope or saddle that no step leaves"),
+        (run.is_unbounded, "the loss has no minimum: it decreases without bound"),
+        (run._runaways.is_found, RunawayDetector.REASON),
+        (run.is_limited, "no convergence after 0 iterations"),
+    ):
+        if flag is not None:
+            flag[:] = True
+        (end,) = run.outcomes(np.ones((1, 2)))
+        assert (end.converged, end.failure) == (False, words)
+        assert (end.is_stuck, end.is_unbounded) == (flag is None, flag is run.is_unbounded)
 
 
 def test_a_loss_that_fell_by_orders_of_magnitude_is_judged_anew() -> None:
