@@ -325,7 +325,8 @@ def _similar_file(path: str) -> str | None:
     import difflib
 
     folder, name = os.path.split(path)
-    spellings = {spelling.casefold(): file for file in Path(folder).glob("*") for spelling in (file.stem, file.name)}
+    files = [*Path(folder).glob("*")]
+    spellings = {getattr(file, part).casefold(): file for part in ("stem", "name") for file in files}
     close = difflib.get_close_matches(name.casefold(), spellings, n=1, cutoff=0.8)
     return str(spellings[close[0]]) if close and not os.path.islink(path) else None  # a link may lead nowhere
 

@@ -16,6 +16,7 @@ import inspect
 import math
 import os
 import re
+import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -364,6 +365,8 @@ def find_command(name: str) -> Command:
     close = other_tools()["commands"].get(name) or suggest(name, [*COMMANDS, *functions])
     if close in functions:
         raise BadInput(f'there is no command `{name}`; to differentiate an expression: autodiff grad "{close}(x)"')
+    if close is None and os.path.isfile(name):
+        raise BadInput(f"`{name}` is a file, not a command; to look at its columns: autodiff data {shlex.quote(name)}")
     if close is None and not name.isidentifier() and not name.startswith("-"):
         read(name)  # raises an error that says what is wrong with the expression
         raise BadInput(f'`{name}` is not a command; to differentiate an expression: autodiff grad "{name}"')
@@ -406,11 +409,19 @@ def is_model(word: str) -> bool:
     return re.search(r"[^\s~]\s*~", word) is not None and not os.path.exists(word)
 
 
+def model_first(words: Iterable[str]) -> list[str]:
+    """Return a model and data files with the model first. Raises BadInput for several models."""
+    models, others = split_models(words)
+    if len(models) > 1:
+        raise BadInput("only one model is expected; to fit several, use autodiff compare DATA MODEL MODEL")
+    return [*models, *others]
+
+
 def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
     """Split words into models and all other words.
 
     Raises:
-        BadInput: if all words are models, so that no word is a data file.
+        BadInput: if all words are models, so that no word is a data file; for standard input as two of them.
     """
     models: list[str] = []
     others: list[str] = []
@@ -418,6 +429,8 @@ def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
         (models if is_model(word) else others).append(word)
     if models and not others:
         raise BadInput("missing DATA: all arguments are models, but none is a data file")
+    if (models + others).count("-") > 1:
+        raise BadInput("only one argument can be `-`, standard input")
     return models, others
 
 
@@ -484,10 +497,13 @@ class _ArgumentSplitter:
         may_be_expression = self._takes_expression and not self._arguments.positionals
         if re.fullmatch(r"-\w[\w.-]*|--\w[\w.-]*(=.*)?", word) and not may_be_expression and not is_signed_number(word):
             raise _unknown_option_error(self._command, word, next(iter(self._queue), None), self._words)
-        flag, _ = next(reversed(self._arguments.options), ("", ""))
+        flag, text = next(reversed(self._arguments.options), ("", ""))
         repeats_names = bool(flag) and re.match("NAME.*=", self._command.options[flag].metavar) is not None
-        if repeats_names and not may_be_expression and re.fullmatch(r"\w+=[^/*?]+", word) and not os.path.exists(word):
-            raise BadInput(f"{flag} takes one value; repeat it for each name: {flag} {word}")
+        if repeats_names and not may_be_expression and not os.path.exists(word):
+            if is_signed_number(word) and is_name(text):
+                raise BadInput(f"{flag} takes one value: {flag} {text}={word}")
+            if re.fullmatch(r"\w+=[^/*?]+", word):
+                raise BadInput(f"{flag} takes one value; repeat it for each name: {flag} {word}")
         self._arguments.positionals.append(word)
 
     def _add_option(self, name: str, text: str | None) -> None:
@@ -611,8 +627,6 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
     """
     options = command.options
     bare = name.lstrip("-").replace("_", "-")
-    if value == "json" and "--json" in options:
-        return "--json"
     others = other_tools()["options"].get(bare, "").split()
     for other in others:
         if other in options:
@@ -621,14 +635,15 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
             is_fitting = options[other].accepts(value) or options[other].accepts(None)
             return other if is_fitting else f"{other} {options[other].sample}"
     if "--output" in others:
-        return f"> {value or 'FILE'}"
+        return "--json" if value == "json" else f"> {value or 'FILE'}"
     if bare in ("svg", "html", "tex", "dot") and command.name == "trace":
         suffix = f".{bare}"
         return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
     if others or bare in other_tools()["options_without_counterpart"] or not is_misspelt or len(bare) == 1:
         return None
-    if choice := next((f"{flag} {bare}" for flag, each in options.items() if bare in each.choices), None):
-        return choice
+    words = other_tools()["choices"].get(bare.replace("-", "_"), bare).split()
+    if choices := [f"{flag} {word}" for flag, each in options.items() for word in words if word in each.choices]:
+        return choices[0]
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
     return None if close is None else fitting[close]
@@ -653,7 +668,7 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
         return BadInput(f"there is no option {name}; to read the file of this name, write ./{name}")
     bare = name.lstrip("-")
     expressions = " ".join(word for word in words if not word.startswith("--") and word != name)
-    is_mentioned = re.search(rf"\b{re.escape(bare)}\b", expressions) is not None
+    is_mentioned = re.search(rf"(?<![\w.]){re.escape(bare)}(?![\w.])", expressions) is not None
     is_variable = is_mentioned and command.takes_values and is_name(bare)
     next_word = next(iter(words[words.index(name) + 1 :]), "") if name in words else ""
     if is_variable and name.startswith("--"):
@@ -680,12 +695,6 @@ def _is_option(name: str, declared: Mapping[str, Parameter]) -> bool:
     return name in declared or name in NEVER_EXPRESSIONS or is_like_one
 
 
-def check_not_a_number(word: str) -> None:
-    """Raise BadInput for a positional argument that is a number: it may have been meant as a value."""
-    if is_signed_number(word):
-        raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--NAME {word}`")
-
-
 _DASHES = "–—−"  # a word processor may have put them in place of hyphens
 
 
@@ -699,9 +708,10 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     if names[:1] == ["MODEL"] and count > 2 and os.path.expanduser("~") in arguments.positionals:
         raise BadInput('put the model in quotes, "y ~ a*x": without them, the shell replaces ~ by your home folder')
     for word in arguments.positionals[1:] if command.takes_values else ():
-        name, _, value = word.partition("=")
-        if is_name(name) and is_signed_number(value) and not os.path.exists(word):
-            raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--{name} {value}`")
+        name, _, value = word.rpartition("=")
+        is_lone_number = not (name or arguments.values) and word == arguments.positionals[1]  # not in `grad x ^ 2`
+        if (is_name(name) or is_lone_number) and is_signed_number(value) and not os.path.exists(word):
+            raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--{name or 'NAME'} {value}`")
     if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):
         return
     for name, text in arguments.values.items():
@@ -713,13 +723,11 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         usage = " ".join(f'"{name}"' if name in EXPRESSIONS else name for name in names)
         raise BadInput(f"missing {missing}; usage: autodiff {command.name} {usage}")
     extra = arguments.positionals[len(names)]
-    name, equals, value = extra.lstrip("-").partition("=")
-    if extra.startswith("--"):
+    name, equals, value = extra.lstrip("-").partition(":" if re.match(r"--?\w+:", extra) else "=")
+    if extra.startswith("--") and equals != ":":
         raise BadInput(f"unexpected argument `{extra}`; options go {'without quotes' if ' ' in extra else 'before --'}")
     if command.takes_values and (equals or extra.startswith("-")) and is_name(name):
         raise BadInput(f"unexpected argument `{extra}`; to set a variable, use `--{name} {value or 2}`")
-    if command.takes_values:
-        check_not_a_number(extra)
     if extra[:1] in _DASHES and is_name(name.lstrip(f"{_DASHES}-")):
         raise BadInput(f"unexpected argument `{extra}`; options begin with hyphens: --{extra.lstrip(f'{_DASHES}-')}")
     if not least:

@@ -355,7 +355,8 @@ def read_range(name: str, text: str) -> Range:
     from autodiff_cli.formula.array_derivatives import MAX_POINTS, Range
 
     parts = text.split(":")
-    if len(parts) != 3 or not _COUNT_PATTERN.fullmatch(parts[2].strip()):
+    # `0:0.1:1`, with the step in the middle, is of other tools.
+    if len(parts) != 3 or not _COUNT_PATTERN.fullmatch(parts[2].strip()) or (parts[2] == "1" and parts[0] != parts[1]):
         raise BadInput(f"the value of `{name}`: a range is START:STOP:COUNT, such as --{name} 0:10:101, not `{text}`")
     if len(parts[2].strip()) > _MAX_COUNT_LENGTH:
         raise BadInput(f"the value of `{name}`: a range has at most {MAX_POINTS:,} points")

@@ -22,7 +22,7 @@ from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language import errors as messages
-from autodiff_cli.language.lexer import canonical_name, quote_name
+from autodiff_cli.language.lexer import canonical_name, is_name, quote_name
 from autodiff_cli.language.parser import MAX_TEXT_LENGTH
 from autodiff_cli.language.program import read
 from autodiff_cli.system import error_reason
@@ -98,10 +98,12 @@ def constant_expression(name: str, text: str) -> Formula:
     Raises:
         BadInput: for a text that is not a constant expression.
     """
-    if _PLUS_MINUS.search(text):
-        raise BadInput(f"the value of {name} cannot have an error here; a sum is written 2+(-0.1), not `{text}`")
+    if _PLUS_MINUS.search(text) or _LAST_DIGITS.fullmatch(text):
+        hint = "; a sum is written 2+(-0.1), a product 2*(1)"
+        raise BadInput(f"the value of {name} cannot have an error here (`{text}`), only in `grad` and `trace`{hint}")
     if ":" in text or split_interval(text):
-        raise BadInput(f"the value of {name} cannot be a range here: `{text}`")
+        who = "only `grad` takes grids, and `grad`, `solve`, `minimize` and `maximize` take intervals"
+        raise BadInput(f"the value of {name} cannot be a range here (`{text}`); {who}")
     try:
         expression = parse(text)
         if not expression.variables:
@@ -114,7 +116,7 @@ def constant_expression(name: str, text: str) -> Formula:
             raise BadInput(f"the value of {name}: {error}") from error
     # Such as `2 kg` or `9.81 m/s^2`; a prefix alone, as in `1k`, is a factor.
     number = re.match(r"\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*(?![kMGTmuµnp]$)[^\W\d]\w*(?:[*/^ ·].*)?$", text)
-    hint = f"; numbers have no units: write {number[1]}" if number else ""
+    hint = f"; numbers have no units: write {number[1]}" if number else _constant_hint(text.strip("+- "))
     raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`{hint}")
 
 
@@ -371,21 +373,6 @@ def _read_end(name: str, text: str) -> Number:
     return number
 
 
-def check_single_values(value_texts: Mapping[str, str], command: str) -> None:
-    """Raise BadInput for a range, an interval or a value with an error, which other commands accept."""
-    errors = split_uncertainties(value_texts)[1]
-    for name, text in value_texts.items():
-        if name in errors:
-            kind, who = "a value with an error", "`grad` and `trace` accept"
-        elif split_interval(text):
-            kind, who = "an interval", "`grad`, `solve`, `minimize` and `maximize` accept"
-        elif ":" in text:
-            kind, who = "a range", "`grad` accepts"
-        else:
-            continue
-        raise BadInput(f"the value of `{name}`: only {who} {kind} (`{text}`); {command} takes a number or an array")
-
-
 def check_all_have_values(call: Call, expression: Formula, valued_names: Container[str]) -> None:
     """Raise MissingValueError if variables have no value.
 
@@ -406,19 +393,19 @@ def check_all_have_values(call: Call, expression: Formula, valued_names: Contain
         values = {name: example_value(shapes.get(name, ())) for name in missing[: messages.MAX_LISTED]}
         example = " ".join(value_option(call, name, value) for name, value in values.items())
         more = " …" if len(missing) > messages.MAX_LISTED else ""
-        hints = [f"; {hint}" for hint in map(_constant_or_function_hint, missing) if hint]
+        hints = [*filter(None, map(_constant_hint, missing))]
+        hints += [f"; the function is written `{name}(x)`" for name in missing if ops.overloads(name)]
         raise messages.MissingValueError(
             f"no value for {messages.format_names(missing, '`')}; add {example}{more}{''.join(hints[:1])}"
         )
 
 
-def _constant_or_function_hint(name: str) -> str | None:
-    """Return what the name of a variable without a value may stand for; None for nothing else."""
-    if name.lower().endswith("pi"):
-        return "the constant is written `pi`"
-    if name == "E":
-        return "Euler's number is written `e`"
-    return f"the function is written `{name}(x)`" if ops.overloads(name) else None
+def _constant_hint(name: str) -> str:
+    """Return the end of a message about a name that other languages have for a constant; empty for other names."""
+    from autodiff_cli.language.diagnostics import FOREIGN_CONSTANTS
+
+    ours = FOREIGN_CONSTANTS.get(name.rpartition(".")[2])
+    return f"; the constant is written {ours}" if ours else ""
 
 
 def value_option(call: Call, name: str, value: str) -> str:
@@ -449,7 +436,7 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
         return expression.variables
     chosen = split_names(names)
     for name in chosen:
-        if not name or (" " in name and name not in expression.leaves):
+        if name not in expression.leaves and not is_name(name):
             raise BadInput("--wrt takes names separated by commas, such as --wrt x,y")
         check_variable(f"--wrt {names}", name, expression.leaves)
     return chosen

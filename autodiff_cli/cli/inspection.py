@@ -97,7 +97,6 @@ def check(
     from autodiff_cli.explain.gradient_check import check_gradient
     from autodiff_cli.render.gradient import check_report
 
-    inputs.check_single_values(call.values, "check")
     formula = inputs.read_formula(call, expression, implicit)
     names = inputs.select_variables(formula, wrt)
     if not names:

@@ -138,7 +138,6 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
             example = "..".join(f"{end:g}" for end in sorted(map(float, ends.groups()))) if ends else "-10..10"
             raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as {example}, not `{text}`")
     numbers = {name: text for name, text in values.items() if not inputs.split_interval(text)}
-    inputs.check_single_values(numbers, call.command.name)
     ranges = {name: inputs.read_interval(name, text) for name, text in values.items() if name not in numbers}
     if not formula.variables:
         raise BadInput("the expression has no variables, so there is nothing to solve for")

@@ -214,7 +214,6 @@ def trace(
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
     format_name = _select_format(format_, environment.json, output)
     if data and row is None:
-        cli.check_not_a_number(data[0])
         raise BadInput(
             f'unexpected argument `{data[0]}`; put an expression in quotes, such as autodiff trace "x*y"; '
             "to trace the loss at a row of a data file, add --row N"
@@ -223,12 +222,9 @@ def trace(
     call = call._replace(values=value_texts)
     uncertain = {cli.UNCERTAIN: cli.UNCERTAIN} if errors else {}
     options.check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
-    inputs.check_single_values(value_texts, "trace")
     if row is not None:
-        models, files = cli.split_models([expression, *(data or [])])
-        if len(models) == 1:
-            [expression], data = models, files
-        trace_record = trace_row(call, expression, data or [], row, {"loss": loss, "family": family}, reading, wrt)
+        expression, *data = cli.model_first([expression, *(data or [])])
+        trace_record = trace_row(call, expression, data, row, {"loss": loss, "family": family}, reading, wrt)
     else:
         formula = inputs.read_formula(call, expression, implicit)
         trace_record = inputs.trace_at(call, formula, inputs.select_variables(formula, wrt))
@@ -374,8 +370,6 @@ def trace_row(
     from autodiff_cli.training.result.fitted_model import load
 
     environment = call.environment
-    if model == "-" and "-" in data:
-        raise BadInput("MODEL and DATA cannot both be standard input")
     with hint_about_missing_cells("choose a row without missing cells"):
         values = inputs.constant_values(call.values)
         is_fitted = model.endswith(inputs.MODEL_SUFFIX)

@@ -14,9 +14,10 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from autodiff_cli.cli import command_line as cli
 from autodiff_cli.cli import environment as environments
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import DATA_HELP, Call, command, merge_assignments, output_option, split_models
+from autodiff_cli.cli.command_line import DATA_HELP, Call, command, merge_assignments, output_option
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output, errors_as_failure, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
@@ -101,11 +102,7 @@ def train(
     from autodiff_cli.training.objective.preparation import hyperparameters
 
     environment = call.environment
-    models, paths = split_models([model, *data])
-    if len(models) == 1:
-        [model], data = models, paths
-    if model == "-" and "-" in data:
-        raise BadInput("MODEL and DATA cannot both be standard input")
+    model, *data = cli.model_first([model, *data])
     options = dataclasses.replace(
         options,
         fixed=_fixed_parameters(fixed or (), call.values),
@@ -299,11 +296,9 @@ def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call,
         call: the inputs of the command.
         columns: the columns of the data.
     """
-    from autodiff_cli.cli.command_line import commands_with_option
-
     for name in user_names:
         text = call.values.get(name, "")
-        if text in columns and not commands_with_option(f"--{name}"):
+        if text in columns and not cli.commands_with_option(f"--{name}"):
             raise BadInput(
                 f"`{text}` is a column of the data; for another name in the model, use --column {name}={text}"
             )
@@ -444,11 +439,9 @@ def compare(
     from autodiff_cli.training.objective.preparation import parse_model
 
     environment = call.environment
-    texts, files = split_models([data, *models])
+    texts, files = cli.split_models([data, *models])
     if len(files) == 1:
         [data], models = files, texts
-    if [data, *models].count("-") > 1:
-        raise BadInput("only one of DATA and the models can be standard input")
     with environments.hint_about_missing_cells("use --drop-missing to leave such rows out"):
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)

@@ -418,8 +418,11 @@ class ProblemList:
             # A damaged number, such as 2.5*, is no unit.
             if self.invalid and all(re.match(r'line 2, column .*: "(?!\W*\d)', problem) for problem in listed):
                 message += "\nif line 2 has the units of the columns, add --units-row"
-            elif self.is_text_among_numbers and not any("; " in problem for problem in listed):
-                message += "\nwrite numbers without units or notes, and missing values as NA"
+            elif not any("; " in problem for problem in listed) and (
+                self.is_text_among_numbers or all(re.search(r': "\W*\d', problem) for problem in listed)
+            ):
+                message += "\nwrite numbers without units or notes"
+                message += ", and missing values as NA" * self.is_text_among_numbers
             raise DataError(message, missing=not self.invalid, text_columns=self.text_columns)
 
 

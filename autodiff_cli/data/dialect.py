@@ -34,11 +34,12 @@ BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _BEYOND_MICROSECONDS = re.compile(r"[T :]\d+[.,]\d{6}(\d{0,11}[1-9])")  # with the digits that `datetime` drops
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
-_OTHER_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
+_OTHER_DATE = re.compile(r"(\d{1,2})([/. -])(\d{1,2}|[A-Za-z]{3})\2(\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
 # Labels such as 12D4 have neither a point nor a sign.
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
 _NONZERO_NUMBER = re.compile(r"[-+.,0]*[1-9]")
-_DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH": "%H", "mm": "%M", "ss": "%S"}
+_DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MMM": "%b", "MM": "%m", "M": "%m", "DD": "%d", "D": "%d"}
+_DATE_WORDS |= {"hh": "%H", "HH": "%H", "mm": "%M", "ss": "%S"}
 # The date of times without one: only their differences are used, and no data have such an early date.
 NO_DATE = datetime(2, 1, 1)
 _THOUSANDS_PATTERNS = {
@@ -194,7 +195,7 @@ def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None
     datetime.datetime(2024, 1, 31, 0, 0)
     """
     if date_format is not None:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, re.error):  # re.error: the same directive twice
             return datetime.strptime(cell, date_format)
     if _TIME_PATTERN.fullmatch(cell):
         cell = f"{NO_DATE.date()} " + cell.rjust(8 if cell.count(":") == 2 else 5, "0")
@@ -230,6 +231,7 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
     >>> parse_number("1.5D+01")
     15.0
     """
+    cell = cell.replace("−", "-")
     if not cell.isascii() or "_" in cell:
         return None
     if decimal != ".":
@@ -283,12 +285,14 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
     hint = ""
     if date := _OTHER_DATE.fullmatch(cell):
         first, mark, second, year, time = date.groups("")
-        is_american = int(first) <= 12 and (mark != "." or int(second) > 12)
-        orders = [("DD", "MM")] * (int(second) <= 12) + [("MM", "DD")] * is_american
-        forms = (mark.join((*days, "Y" * len(year))) for days in orders)
-        texts = [f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form for form in forms]
+        month = int(second) if second.isdigit() else 0
+        is_american = month and int(first) <= 12 and (mark != "." or month > 12)
+        orders = [("DD", "MM" if month else "MMM")] * (month <= 12) + [("MM", "DD")] * bool(is_american)
+        end = f" {'hh:mm:ss'[: 2 + 3 * time.count(':')]}" if time else ""
+        forms = (mark.join((*days, "Y" * len(year))) + end for days in orders)
+        texts = [f'"{form}"' if " " in form else form for form in forms]
         hint = f"; if it is a date, say so: --date-format {join_words(texts, 'or')}" if texts else ""
-    elif cell.startswith(DEFAULT_COMMENT):
+    elif cell.startswith(DEFAULT_COMMENT) and not re.fullmatch("#[A-Z0/]+[!?]", cell):  # an error of a spreadsheet
         hint = f"; --comment '{DEFAULT_COMMENT}' skips such lines"
     elif parser.kind is CellKind.NUMBER and parser.detected_decimal not in (None, parser.decimal):
         hint = f"; leave out --decimal {parser.decimal}: numbers of this file have `{parser.detected_decimal}`"
@@ -361,12 +365,13 @@ class FileOptions:
         if self.units_row and self.no_header:
             raise DataError("--units-row needs a header, so it cannot be combined with --no-header")
         if self.date_format is not None:
-            pattern = self.date_format
+            pattern = written = self.date_format
             if "%" not in pattern:
                 pattern = re.sub("|".join(_DATE_WORDS), lambda word: _DATE_WORDS[word.group()], pattern)
+                pattern = "" if re.search(r"(?<!%)[^\W\d_TZ]", pattern) else pattern
             object.__setattr__(self, "date_format", pattern)
             if parse_datetime(datetime(2003, 2, 1).strftime(pattern), pattern) is None or "%" not in pattern:
-                raise DataError(f"--date-format is a format such as DD/MM/YYYY or %d/%m/%Y, not `{self.date_format}`")
+                raise DataError(f"--date-format is a format such as DD/MM/YYYY or %d/%m/%Y, not `{written}`")
         try:
             "".encode(self.encoding or "utf-8")  # encodings such as base64 are not of text
         except (LookupError, ValueError):
@@ -459,6 +464,10 @@ class DetectedDialect:
         last_comment = comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip() if comments else ""
         commented_names = split_record(last_comment, delimiter)
         self.header = split_record(text, delimiter)
+        widths = {len(split_record(line, delimiter)) for line in sample[-2:]}
+        if len(self.header) == 1 and max(widths, default=1) > 1 and not dialect.no_header:
+            hint = "leave out the lines before the column names by --skip N"
+            raise DataError(f"line {lines} has one cell, but the rows have {max(widths)}; {hint}")
         is_number = [parse_number(cell.strip(), self.decimal) is not None for cell in self.header]
         is_row = dialect.no_header or (any(is_number) and len(commented_names) == len(self.header))
         if dialect.no_header:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,7 +32,7 @@ from autodiff_cli.data.batches import (
     select_rows,
     without_dictionary,
 )
-from autodiff_cli.data.dialect import CellKind, CellParser, label_text
+from autodiff_cli.data.dialect import MISSING_VALUES, CellKind, CellParser, label_text
 from autodiff_cli.data.dialect import DataError as DataError
 from autodiff_cli.graph.tape import ShapeInference
 from autodiff_cli.language.errors import ExpressionError, format_names, spelling_hint
@@ -359,6 +360,10 @@ class RowFilter:
         for name in self.numeric_columns:
             if name not in names:
                 hint = spelling_hint(name, names, f"the columns are {format_names(names)}")
+                if name in MISSING_VALUES:
+                    hint = "--drop-missing leaves out rows with missing cells"
+                elif re.fullmatch(rf"\s*\w+\s*=\s*{re.escape(name)}\s*", text):
+                    hint = f"to compare with text, write `{text.partition('=')[0].strip()} == '{name}'`"
                 raise DataError(f"--where: there is no column `{name}`; {hint}")
 
     def _name_dates(self, text: str, numeric: Collection[str]) -> str:

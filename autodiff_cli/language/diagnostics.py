@@ -125,16 +125,18 @@ class Mistake:
 
     @property
     def is_in_array(self) -> bool:
-        """Whether the innermost open bracket is a square one."""
-        return self.opening is not None and self.opening.type == "LSQB"
+        """Whether the innermost open bracket encloses the elements of an array."""
+        return self.opening is not None and self.opening.type == "LSQB" and not self._is_applied
 
     @property
     def is_in_call(self) -> bool:
         """Whether the innermost open bracket encloses the arguments of a function."""
+        return self.opening is not None and self.opening.type == "LPAR" and self._is_applied
+
+    @property
+    def _is_applied(self) -> bool:
         opening = self.opening
-        if opening is None or opening.type != "LPAR":
-            return False
-        return any(each.end == opening.start and each.type == "NAME" for each in self.before)
+        return opening is not None and any(each.end == opening.start and each.type == "NAME" for each in self.before)
 
 
 # --- Other notations
@@ -145,6 +147,9 @@ FOREIGN_CHARACTERS = {character: ours for ours, characters in _TABLES["character
 FOREIGN_OPERATORS = keys_by_word(_TABLES["operators"])
 FOREIGN_WORDS = keys_by_word(_TABLES["words"])
 _LIBRARIES = frozenset(_TABLES["libraries"].split())
+_LIBRARY_PREFIX = re.compile(rf"^(?:(?:{'|'.join(_LIBRARIES)})\.)+")
+FOREIGN_CONSTANTS = keys_by_word(_TABLES["constants"])
+MODEL_FUNCTIONS: dict[str, str] = _TABLES["models"]
 FOREIGN_FUNCTIONS = keys_by_word(_TABLES["functions"])
 CORRECT_CALLS: dict[str, str] = _TABLES["arguments"]
 UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
@@ -181,6 +186,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         ):
             return f"there is no function `{name}`; `{last}` has other arguments here", None
         return "", f"{last}({', '.join(filter(None, [before, inside]))})" if is_method else f"{last}{arguments}"
+    name = _LIBRARY_PREFIX.sub("", name)
     name = "normal" if name == "N" and count > 1 else name  # `N(x)` is a value of its distribution function
     unavailable = UNAVAILABLE_FUNCTIONS.get(name) or UNAVAILABLE_FUNCTIONS.get(name.lower() if len(name) > 1 else "")
     if unavailable is not None:
@@ -256,16 +262,10 @@ def _power_of_function(mistake: Mistake) -> Message | None:
 
 
 def _quotation_mark(mistake: Mistake) -> Message | None:
-    """Return the message for a misplaced quotation mark or backtick; None for others."""
+    """Return the message for a quotation mark or backtick that is never closed; None for others."""
     lexeme, mark = mistake.lexeme, mistake.lexeme.text[:1]
-    if mark not in QUOTATION_MARKS or lexeme.type not in ("OTHER", "TEXT"):
+    if mark not in QUOTATION_MARKS or lexeme.type != "OTHER":
         return None
-    if mark == "'" and mistake.last.type == "NAME" and mistake.is_adjacent:
-        return "a prime is not in the language; `grad` gives the derivatives of an expression", None
-    if lexeme.type == "TEXT":
-        return None
-    if mistake.text.startswith("``", lexeme.start):
-        return "there is no name between these backticks", None
     return f"this {mark} is never closed; a pair of them encloses {QUOTATION_MARKS[mark]}", None
 
 
@@ -372,8 +372,6 @@ def _misplaced_sign(mistake: Mistake) -> Message | None:
     """Return the message for `=` where it is not allowed; None for other lexemes."""
     if mistake.lexeme.type != "EQUAL":
         return None
-    if mistake.opening and re.search(r",$|^(?!where|i?if)\w+\($", "".join(each.text for each in mistake.before[-3:-1])):
-        return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
     return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
 
 
@@ -385,10 +383,11 @@ def _misplaced_separator(mistake: Mistake) -> Message | None:
         return "an array of numbers goes in square brackets", row
     if separator.type == "COMMA" and mistake.opening is None:
         return _comma_outside_brackets(mistake)
-    if separator.text == ";" and row is not None and mistake.is_in_array:
-        return "commas separate the elements of an array", row
-    if separator.text == ";" and mistake.is_in_call and [x.type for x in mistake.after[:2]] != ["NAME", "EQUAL"]:
-        return "commas separate the arguments of a function", ","
+    if separator.text == ";" and [x.type for x in mistake.after[:2]] != ["NAME", "EQUAL"]:
+        if mistake.is_in_array:
+            return "commas separate the elements of an array", row or ","
+        if mistake.is_in_call:
+            return "commas separate the arguments of a function", ","
     return None
 
 
@@ -481,33 +480,19 @@ def _missing_operator(mistake: Mistake) -> Message | None:
     if mistake.is_in_array:
         pair = _array_literal(mistake) or f"{quote_operand_before(text, before)}, {operand}"
         return f"expected `,` or an operator before {_quoted(lexeme)}", pair
-    if last.type == "NUMBER" and (message := _number_in_pieces(mistake)):
-        return message
+    if last.type == lexeme.type == "NUMBER":
+        if grouped := _GROUPED_DIGITS.match(text, last.start):
+            return "digits cannot have separators, and an array goes in square brackets", grouped[0].replace(" ", "")
+        return f"expected an operator between {_quoted(last)} and {_quoted(lexeme)}", _array_literal(mistake)
     if lexeme.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
         return f"`{lexeme.text}` is not an operator", _between(text, before, FOREIGN_WORDS[lexeme.text], after)
     return _missing_product(mistake, f"{quote_operand_before(text, before)}*{_NAME_AFTER_PI.sub('π*', operand)}")
-
-
-def _number_in_pieces(mistake: Mistake) -> Message | None:
-    """Return the message for a number that is written in another way, as its first digits; None for a number."""
-    last, lexeme = mistake.last, mistake.lexeme
-    if mistake.is_adjacent and re.fullmatch("_[_0-9]*", lexeme.text):
-        return "digits cannot have separators", last.text + lexeme.text.replace("_", "")
-    if lexeme.type == "NUMBER" and (grouped := _GROUPED_DIGITS.match(mistake.text, last.start)):
-        return "digits cannot have separators, and an array goes in square brackets", grouped[0].replace(" ", "")
-    if lexeme.type == "NUMBER":
-        return f"expected an operator between {_quoted(last)} and {_quoted(lexeme)}", _array_literal(mistake)
-    if mistake.is_adjacent and last.text == "0" and re.fullmatch("[xX][0-9a-fA-F]+", lexeme.text):
-        return "numbers are decimal", str(int(lexeme.text[1:], 16))
-    return None
 
 
 def _missing_product(mistake: Mistake, product: str) -> Message:
     """Return the message for a product without its operator, given how it is written."""
     last, lexeme = mistake.last, mistake.lexeme
     is_coefficient = last.type == "NUMBER" and mistake.is_adjacent
-    if is_coefficient and lexeme.text in ("i", "j"):
-        return f"{UNAVAILABLE_FUNCTIONS['complex'][0]}; a product with a variable is written `{product}`", None
     message = f"expected an operator before {_quoted(lexeme)}; multiplication is written `*`"
     left = mistake.text[: last.start].rstrip()
     if is_coefficient and left.endswith(("/", "÷", "%")):
@@ -517,7 +502,7 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
 
 # Functions that explain a mistake, or return None; the first message is shown.
 _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
-    _quotation_mark, foreign_notation, _power_of_function, _unknown_character, _foreign_operator, _missing_operator,
+    foreign_notation, _quotation_mark, _power_of_function, _unknown_character, _foreign_operator, _missing_operator,
     _misplaced_sign, _misplaced_separator, _brackets_without_partner, _reserved_word, _missing_operand,
 )  # fmt: skip
 

@@ -454,6 +454,10 @@ class _Resolver:
             yield f"`{name}` is a variable here, not the constant{value}"
         if _ARROW.match(self.lexemes.text):
             yield _ARROW_HINT
+        for call in _NUMBER_FIRST.finditer(self.lexemes.text):
+            role = "base" if call["f"] == "log" else "degree"
+            written = f"`{call['f']}({call['x']}, {call['n']})`"
+            yield f"`{call['x']}` is the {role} in `{call[0]}`; for the {role} {call['n']}, write {written}"
         used = {(instruction.text, instruction.type == "CALL") for instruction in self.checked}
         unused: dict[str, list[str]] = {}
         for statement in self.names.statements[:-1]:
@@ -469,6 +473,7 @@ class _Resolver:
 # --- Errors
 
 _ARROW = re.compile(r"\s*(\w+)\s*<-(?= )")  # R's assignment; `x<-2` and `x < -2` are comparisons
+_NUMBER_FIRST = re.compile(r"\b(?P<f>log|root)\(\s*(?P<n>\d+)\s*,\s*(?P<x>[^\W\d]\w*)\s*\)")  # as in other tools
 _ARROW_HINT = "`<-` is a comparison with a negative number; a name is bound by `=`"
 MAX_LIST_LENGTH = 200  # characters; an error leaves out a list of column names that is longer
 
@@ -513,9 +518,9 @@ def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
     if len(lexemes.words) == 2:  # the text, and the end
         words = "leave out the quotation marks around the formula"
         return lexemes.error(words, number, if_quotable(lexemes.words[number][1:-1].strip(), None))
-    if lexemes.words[max(number - 2, 0) : number] == ["Q", "("]:
-        words = "a column of any name is written in backticks, without `Q`"
-        return lexemes.error(words, number, f"{BACKTICK}{lexemes.words[number][1:-1]}{BACKTICK}")
+    if re.search(r"^Q\($|^\w+\[$", "".join(lexemes.words[max(number - 2, 0) : number])):  # `Q("a b")`, `df["a b"]`
+        words = "a column is written by its name alone, in backticks if it is not one word"
+        return lexemes.error(words, number, quote_name(lexemes.words[number][1:-1]))
     words = "quoted text can only be compared with a column of text, by `==` or `!=`, as in `group == 'A'`"
     if not texts:
         return lexemes.error(f"{words}; there is no column of text here", number)
@@ -547,7 +552,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     Args:
         is_value: whether the name has a value there, as a variable or by a binding.
     """
-    from autodiff_cli.language.diagnostics import translate_call
+    from autodiff_cli.language.diagnostics import MODEL_FUNCTIONS, translate_call
 
     lexemes, name, binder = names.lexemes, call.text, names.binding_statements.get(call.text)
     if binder is not None and binder.parameters is not None:
@@ -561,9 +566,9 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     translation = translate_call("derivative" if is_quotient else name, arguments, call.operands)
     if translation is not None and not is_value:
         return lexemes.error(translation[0] or f"there is no function `{name}`", number, translation[1])
-    if name == "C" and "TILDE" in lexemes.types and inside.isidentifier():
-        words = f"`C` is not a function; a parameter for each level is written `a[{inside}]`, a product `C*{inside}`"
-        return lexemes.error(words, number)
+    if name in MODEL_FUNCTIONS and "TILDE" in lexemes.types and inside.isidentifier():
+        meaning = MODEL_FUNCTIONS[name].format(inside)
+        return lexemes.error(f"`{name}` is not a function; {meaning}, and a product `{name}*{inside}`", number)
     if call.operands == 1 and inside and (is_value or lexemes.is_in_backticks(number) or len(name) == 1):
         words = f"`{name}` is not a function; multiplication is written `*`"
         return lexemes.error(words, number, f"{quote_name(name)}*{arguments}")

@@ -505,9 +505,10 @@ class _Builder:
                 if ops.overloads(name) or UNAVAILABLE_FUNCTIONS.keys() & {name, base.text}:  # `Sin[x]` of Mathematica
                     lexemes, number = self.names.lexemes, self.origin[base]
                     arguments = f"({lexemes.text[lexemes.start(number + 1) + 1 : lexemes.end(number + 1) - 1]})"
-                    words, call = translate_call(base.text, arguments, 1) or ("", f"{name}{arguments}")
+                    fits = any(op.accepts(len(positions)) for op in ops.overloads(name))  # not in `ArcTan[x, y]`
+                    words, call = translate_call(base.text, arguments, 1) or ("", f"{name}{arguments}" * fits)
                     words = words or f"`{name}` is a function; its arguments go in round brackets"
-                    raise lexemes.error(words, number, call and if_quotable(call, f"{name}("))
+                    raise lexemes.error(words, number, if_quotable(call, f"{name}(") if call else None)
                 columns = self.names.columns.levels
                 unknown = next((each for each in positions if each.is_input and each.text not in columns), None)
                 if unknown is not None and columns:

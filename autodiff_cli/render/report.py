@@ -208,11 +208,14 @@ class TerminalPaper(Paper):
                 self._console.print(self._text(piece, style=style.value), soft_wrap=True)
 
     def table(self, table: TextTable, gap_after: int | None = None) -> None:
-        """Write a table. If it is too wide, optional columns are dropped, or each row becomes several lines."""
+        """Write a table. If it is too wide, optional columns are dropped, by title and from left to right, until it
+        fits; if it never does, each row becomes several lines.
+        """
         first, last = self.head_and_tail(len(table.rows))
         shown = table._replace(rows=[*table.rows[:first], *table.rows[len(table.rows) - last :]]).escaped()
-        if not self.has_room_for(shown):
-            shown = shown.pick_columns([k for k, column in enumerate(shown.columns) if not column.is_optional])
+        for title in dict.fromkeys(column.title for column in shown.columns if column.is_optional):
+            if not self.has_room_for(shown):
+                shown = shown.pick_columns([k for k, column in enumerate(shown.columns) if column.title != title])
         write = self._write_columns if self.has_room_for(shown) else self._write_stacked
         write(shown, first if first + last < len(table.rows) else gap_after)
         self.write_omitted(len(table.rows) - first - last, "row")

@@ -467,7 +467,7 @@ def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
         ("export x^2 --to C", "did you mean c?"),
         ("solve x^2 --x=-5...5", "a range has two dots: write -5..5 or -5..0.5, not `-5...5`"),
         ("grad exp^x --x 2", "no value for `exp`; add --exp 2; the function is written `exp(x)`"),
-        ("grad E^x --x 2", "Euler's number is written `e`"),
+        ("grad E^x --x 2", "the constant is written `e`"),
         ("grad 2*πx --x 2", "Did you mean `π*x`?"),
         ("grad x^2 --x 1..2..3", "the value of `x` cannot be a range here"),
         ("train y~a*x docs/data/decay.csv --a 0:10", "for bounds, use --bounds a=0:10"),

@@ -23,13 +23,22 @@ from tests.support import ROOT, expect_refusal, run_cli
     ("line", "message"),
     [
         ("grad x^2 --x 3 x=3", "unexpected argument `x=3`; to set a variable, use `--x 3`"),
-        ("trace - - --row 1", "MODEL and DATA cannot both be standard input"),
-        ('compare "y ~ a*x" - -', "only one of DATA and the models can be standard input"),
+        ("trace - - --row 1", "only one argument can be `-`, standard input"),
+        ('compare "y ~ a*x" - -', "only one argument can be `-`, standard input"),
         ('train "y ~ a*x" https://a.org/d.csv', "files are not read from the web; download the file"),
         ('grad "spline(x, 1, 2)" --x 1', "`spline` takes x and two or more pairs of knot and value"),
         ('train "y ~ a*x" {data} --resume {data}', "d.csv: not a checkpoint"),
         ('train "y ~ a*x" {data} --resume {data}.none', "d.csv.none: no such file"),
         ("predict {model} --inverse x --z 3 --y 2", "the model has no column `z`"),
+        ("predict {model} 3", "unexpected argument `3`; to set a variable, use `--NAME 3`"),
+        ('train "y ~ a*x" {data} "y ~ a + b*x"', "only one model is expected; to fit several, use autodiff compare"),
+        ('trace "y ~ a*x" "y ~ b*x" {data} --row 1', "only one model is expected"),
+        ('train "y ~ a*x" {data} --fix a 5', "--fix takes one value: --fix a=5"),
+        ("{data}", "is a file, not a command; to look at its columns: autodiff data"),
+        ("grad x^2 --x:1", "to set a variable, use `--x 1`"),
+        ("grad x --x 0:0.1:1", "a range is START:STOP:COUNT"),
+        ("grad x*y --wrt [x,y]", "--wrt takes names separated by commas"),
+        ("grad x --x 2 --backward", "did you mean --mode reverse?"),
     ],
 )
 def test_commands_that_cannot_be_meant(line: str, message: str, tmp_path: Path) -> None:
@@ -66,6 +75,28 @@ def test_a_value_that_is_suggested_is_one(value: str) -> None:
 )
 def test_an_operation_of_another_tool_is_named_as_it_is_here(name: str, words: str) -> None:
     expect_refusal(run_cli(["ops", name]), words)
+
+
+def test_the_file_of_the_most_similar_name_is_suggested(tmp_path: Path) -> None:
+    for name in ("d.csv", "d.csv.gz", "e.tsv"):
+        (tmp_path / name).write_text("x,y\n1,2\n")
+    for typed, close in (
+        ("D.CSV", "d.csv"),
+        ("dd.csv", "d.csv"),
+        ("d", "d.csv"),
+        ("e.csv", "e.tsv"),
+        ("d.csv.g", "d.csv.gz"),
+    ):
+        expect_refusal(run_cli(f"data {tmp_path / typed}"), f"did you mean {tmp_path / close}?")
+
+
+def test_a_label_whose_probability_is_suggested_can_be_fitted(tmp_path: Path) -> None:
+    data = tmp_path / "d.csv"
+    data.write_text("x,state\n1,alive\n2,dead\n3,alive\n4,dead\n")
+    refusal = run_cli(["train", "state ~ a*x", str(data)])
+    target = re.search("compare: `(.*) ~ sigmoid", refusal.stderr)
+    assert target is not None
+    assert run_cli(["train", f"{target[1]} ~ sigmoid(a*x)", str(data)]).status == 0
 
 
 def test_a_classifier_that_is_suggested_can_be_fitted(tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x,y\n1,13/02/24 10:59:58\n3,13/02/24 11:01:01\n", {"date_format": "DD/MM/YY hh:mm:ss"}, [0, 63]),
         *[(f"x{c}y\n1{c}2\n3{c}4\n", {"delimiter": word}, [2, 4]) for word, c in DELIMITERS.items()],
         ("x,y\n1,13/02/2024\n3,2024-02-14\n", {"date_format": "DD/MM/YYYY"}, [0, 86400]),
+        ("x,y\n1,9/2/2024\n3,10/2/2024\n", {"date_format": "D/M/YYYY"}, [0, 86400]),
+        ("x,y\n1,\u22122.5\n3,4\n", {}, [-2.5, 4]),  # the minus sign of typesetting
         ("x,y\n1,Feb 13 2024 10h\n3,Feb 13 2024 12h\n", {"date_format": "%b %d %Y %Hh"}, [0, 7200]),
     ],
 )
@@ -211,13 +213,20 @@ def test_text_of_other_encodings_is_read(encoding: str, options: dict[str, str])
         )
 
 
-@each("cell", ["13/02/2024", "02/13/2024", "1.2.24", "31-12-2024 5:07", "01/02/2024 05:07:09", "1/2/24"])
+@each(
+    "cell",
+    [
+        *("13/02/2024", "02/13/2024", "1.2.24", "31-12-2024 5:07", "01/02/2024 05:07:09", "1/2/24"),
+        *("31-Jan-24", "1 feb 2024", "1-MAR-2024 05:07"),
+    ],
+)
 def test_a_date_in_another_order_suggests_a_format_that_reads_it(cell: str) -> None:
     with pytest.raises(DataError, match="if it is a date, say so") as caught:
         column(opened(f"x;y\n1;{cell}\n"), "y")
     forms = str(caught.value).partition("--date-format ")[2].split(" or ")
     date = re.split(r"[/.-]", cell.partition(" ")[0])
-    assert len(forms) == 1 + ("." not in cell and max(map(int, date[:2])) <= 12)  # a guess would give wrong dates
+    has_two_orders = re.search(r"[.A-Za-z]", cell) is None and max(map(int, date[:2])) <= 12
+    assert len(forms) == 1 + has_two_orders  # a guess would give wrong dates
     for form in forms:
         assert column(opened(f"x;y\n1;{cell}\n", date_format=form.strip('"')), "y") == [0]
 
@@ -242,6 +251,8 @@ def test_columns_and_lines_that_are_left_out_are_mentioned() -> None:
     with pytest.raises(DataError, match="--comment '#' skips such lines"):
         column(opened(content), "y")
     assert column(opened(content, comment="#"), "y") == [2]
+    with pytest.raises(DataError, match=r'"#DIV/0!" is not a number\n.* missing values as NA'):  # of a spreadsheet
+        column(opened("t,y\n1,2\n2,#DIV/0!\n"), "y")
 
 
 def test_units_of_columns_are_kept() -> None:
@@ -253,7 +264,11 @@ def test_units_of_columns_are_kept() -> None:
         ('{"x": 1}\n', {"skip": 1}, "lines of JSON"),
         ("t\n1\n", {"units_row": True, "no_header": True}, "needs a header"),
         ("t\n1\n", {"skip": 3}, "nothing after 3 lines"),
-        ("t\n1\n", {"date_format": "dd"}, "--date-format is a format"),
+        *(
+            ("t\n1\n", {"date_format": form}, f"--date-format is a format .*, not `{form}`")
+            for form in ("dd", "MM/MM/YYYY", "mm/dd/yyyy", "hh:mm AM", "american", "%m/%m")
+        ),
+        ("device 7\n\nt,y\n1,2\n3,4\n", {}, "line 1 has one cell, but the rows have 2; .* by --skip N"),
         ("t\n1\n", {"encoding": "runes"}, "no encoding `runes`"),
     ):
         with pytest.raises(DataError, match=words):
@@ -477,6 +492,8 @@ def test_where(where: str, expected: list[float]) -> None:
     [
         ("t > 100", "--where keeps none of 5 rows"),
         ("group == 'a'", r"no row has 'a' in column `group`; did you mean 'A'\?"),
+        ("t != NA", "there is no column `NA`; --drop-missing leaves out rows with missing cells"),
+        ("group = A", "to compare with text, write `group == 'A'`"),
         ("tt > 0", r"there is no column `tt`; did you mean `t`\?"),
         ("t >", "something must follow"),
         ("1 > 0", "--where takes a condition on columns"),

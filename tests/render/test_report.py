@@ -121,6 +121,22 @@ def test_shortened_tables_show_where_rows_are_left_out() -> None:
         assert ("second" in before) is (width == 80)
 
 
+def test_a_narrow_table_loses_no_more_optional_columns_than_necessary() -> None:
+    columns = [Column("name"), *(Column(title, True, is_optional=True) for title in ("t", "p", "interval", "t"))]
+    table = TextTable(columns, [("a", "137.49", "<2e-16", "4.888 to 5.049", "2.5")])
+    shown = {}
+    for width in range(20, 60):
+        stream = io.StringIO()
+        TerminalPaper(stream, width, False).table(table)
+        shown[width] = stream.getvalue().split("\n")[0].split()
+    assert [shown[width] for width in (59, 40, 30)] == [
+        ["name", "t", "p", "interval", "t"],
+        ["name", "p", "interval"],
+        ["name", "interval"],
+    ]
+    assert all(len(shown[width]) <= len(shown[width + 1]) for width in range(20, 59))
+
+
 def test_text_is_never_markup() -> None:
     assert "[red]x[/red]" in in_terminal(TextTable(TITLES, [("0", "[red]x[/red]", "1")]), 80)
 

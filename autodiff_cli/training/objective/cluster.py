@@ -17,7 +17,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -390,7 +390,6 @@ class Cluster:
     def _compute_with_retries(self, parts: Partitions, submit: Callable[[], list[Future]]) -> list[Any]:
         """Return the results of submitted tasks; submit them again if partitions were lost with a worker."""
         import asyncio
-        from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
 

@@ -378,6 +378,7 @@ def _explain_text_columns(models: Sequence[Model]) -> Generator[None]:
                 levels = f"write `b[{name}]` for a parameter with a value for each label of `{name}`"
                 hints.append(f"{levels}, or compare: `{name} == '{text}'`")
             if name in targets:
+                hints.append(f"for the probability of a label, compare: `{quote_name(name)} == '{text}' ~ sigmoid(…)`")
                 hints.append(f"for a classifier, write `{quote_name(name)} ~ softmax(mlp([{columns}], [8]))`")
         if not hints:
             raise

@@ -249,7 +249,7 @@ def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_nam
     for parameter in (name for name in parameters if name not in user_names):
         if parameter in _FUNCTIONS_WITHOUT_BRACKETS:
             yield f"`{parameter}` is a parameter here; the function is written `{parameter}(x)`"
-        close = [name for name in names if name.casefold() == parameter.casefold()]
+        close = [name for name in names if name.casefold() == parameter.rpartition(".")[2].casefold()]  # `df.t`
         if len(parameter) >= _MIN_COMPARED_LENGTH:
             close += difflib.get_close_matches(parameter, names, n=1, cutoff=_SIMILARITY_CUTOFF)
         if close:
@@ -292,7 +292,7 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
         return
     unknown = [name for name in model.parameters if name not in user_names]
     products = ((name, f"{name[0]}*{name[1:]}") for name in unknown if name[1:] in others)  # `ax` for `a*x`
-    similar = ((name, quote_name(close)) for name in unknown if (close := suggest(name, others)))
+    similar = ((name, quote_name(close)) for name in unknown if (close := suggest(name.rpartition(".")[2], others)))
     by_case = sorted(similar, key=lambda pair: pair[0].casefold() != pair[1].strip("`").casefold())
     candidate: tuple[str, str | None] | None = next(itertools.chain(products, by_case), None)
     if candidate is None and len(others) == 1 and unknown:

@@ -204,6 +204,8 @@ def _count_weighted(columns: folds.ColumnArrays) -> int:
 
 
 _HUGE_TARGET = 1e150  # the squares of larger numbers nearly overflow
+# What keeps the predictions of a loss in its domain.
+_LINKS = {"bce": "sigmoid", "poisson": "exp", "gamma": "exp", "negative_binomial": "exp"}
 _MAX_TEXT_LENGTH = 80  # characters; a longer formula is not shown in a sentence
 
 
@@ -238,6 +240,9 @@ class UndefinedValue:
         self._text, self._parameters = to_text(node), ", ".join(named) or ("the parameters are arrays" if read else "")
         self._value = float(value[~np.isfinite(value)][0]) if len(value) else math.nan
         self._row, self._other_rows = describe_row(objective, row), bad_rows.count - 1
+        link, output = _LINKS.get(objective.loss), objective.model.program.output.op
+        is_unlinked = link is not None and (output is None or output.name != link)
+        self._link = f"write the prediction as `{link}(…)`, or " if is_unlinked else ""
         self._is_from_target = math.isinf(float(value.max())) and any(abs(size) > _HUGE_TARGET for size in targets)
 
     def __str__(self) -> str:
@@ -251,7 +256,7 @@ class UndefinedValue:
         if self._is_from_target:
             return "numbers of this size are too large for their loss: leave such rows out, or divide the column"
         if self._parameters:
-            return "try other starting values, or leave such rows out"
+            return f"{self._link}try other starting values, or leave such rows out"
         return "no parameter changes that: leave such rows out, or write the model so that it is defined there"
 
 

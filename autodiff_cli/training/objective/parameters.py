@@ -130,11 +130,12 @@ def with_columns_of_data(error: ExpressionError, text: str, names: Collection[st
     corrected = text
     for name in sorted(names, key=len, reverse=True):
         words = re.findall(r"[^\W_]+", name)
+        spelling = rf"(?<![\w.`])[^\W\d]\w*\.{re.escape(name)}(?![\w.(])"  # `df.y` of pandas
         if len(words) > 1:
             end = re.escape(name.rpartition(words[-1])[2])
             column = r"[\s._()\[\]{}°%/:-]+".join(words) + f"(?:{end})?"
             spelling = rf"""Q\(["']{column}["']\)|(?<![\w`])["']?{column}["']?(?![\w`])"""
-            corrected = re.sub(spelling, quote_name(name).replace("\\", r"\\"), corrected, flags=re.IGNORECASE)
+        corrected = re.sub(spelling, quote_name(name).replace("\\", r"\\"), corrected, flags=re.IGNORECASE)
     if corrected == text:
         return error
     message = "columns are named as in the data; names that are not one word go in backticks"

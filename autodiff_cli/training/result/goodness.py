@@ -750,7 +750,7 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
         where = "large" if goodness.scatter_trend > 0 else "small"
         sentences.append(
             f"the residuals scatter more where predictions are {where} ({abs(goodness.scatter_trend):.2g} standard "
-            "errors from equal scatter), but the standard errors assume equal scatter; weight the rows, such as by "
+            "errors from equal scatter), but the standard errors assume equal scatter; weight the rows, for example by "
             "--sigma or --weights"
         )
     return sentences

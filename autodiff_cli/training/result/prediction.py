@@ -367,7 +367,7 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
         return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
     if fit.penalty is None or fit.loss_name in COUNT_LOSSES:
-        return "no prediction band where the predicted mean or a weight is out of range, as a negative mean of counts"
+        return "no prediction band where the predicted mean or a weight is out of range, such as a negative mean count"
     return "no prediction band where the spread of new rows is unknown, as after an l2 penalty"
 
 

@@ -266,7 +266,7 @@ def test_a_range_over_all_floats() -> None:
 
 
 def test_a_range_of_one_and_ends_that_are_expressions() -> None:
-    assert run_cli("grad x --x 2:5:1") == "x,value,d_x\n2,2,1\n"
+    assert run_cli("grad x --x 2:2:1") == "x,value,d_x\n2,2,1\n"
     assert rows_of(run_cli("grad x --x -pi:pi:3"))[0]["x"] == str(-math.pi)
 
 

@@ -167,7 +167,7 @@ def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
         ("minimize [x,y] --x 0..1 --y 0..1",           "the output is an array"),
         ('minimize "x == 1" --x 0..1',                 "to solve it, use `solve`"),
         ("solve x --x 0..1 --z 3",                     "no variable `z`"),
-        ("solve x --x 2+-0.1",                         "a value with an error"),
+        ("solve a*x --x 0..1 --a 2+-0.1",              "cannot have an error here (`2+-0.1`)"),
         ('solve "x - y" --x 0..3 --y [1,2,3]',         "`y` is an array; here, write its elements as numbers"),
         ('minimize "x^2 - y" --x 0..3 --y [1,2,3]',    "`y` is an array"),
         ('minimize "x^2 - y" --x 1 --y [1,2,3]',       "`y` is an array"),

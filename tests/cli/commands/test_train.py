@@ -225,7 +225,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*' DATA", "column 7"),
         ("'y ~ a*x' /nowhere.csv", "/nowhere.csv: no such file or directory"),
         ("'y ~ a*x'", "missing DATA"),
-        ("- -", "cannot both be standard input"),
+        ("- -", "only one argument can be `-`, standard input"),
         ("'y ~ a*x' DATA --x 2", "`x` is a column of the data"),
         ("'y ~ a*x' DATA --aa 2", "no parameter `aa`"),
         ("'y ~ a*x' DATA --delimiter ';'", "; the delimiter may be another one"),

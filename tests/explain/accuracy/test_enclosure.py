@@ -193,7 +193,7 @@ def test_ends_are_decimals_and_bounds_are_rounded_outwards() -> None:
         ('grad "x" --x 1..2 --hessian', "--hessian"),
         ('grad "x" --x 1..2 --precision 30', "--precision"),
         ('grad "x*y" --x 1..2', "no value for `y`"),
-        ('trace "x" --x 1..2', "`solve`, `minimize` and `maximize` accept an interval (`1..2`)"),
+        ('trace "x" --x 1..2', "a range here (`1..2`); only `grad` takes grids, and `grad`, `solve`"),
     ],
 )
 def test_what_is_no_interval_is_refused(words: str, message: str) -> None:

@@ -17,6 +17,17 @@ T = np.linspace(0, 5, 30)
 DATA = {"t": T, "v": 2 * np.exp(-T / 1.5), "my-col": T**2}
 
 
+@pytest.mark.parametrize(
+    ("model", "suggestion"),
+    [("df.v ~ a*exp(-df.t)", "v ~ a*exp(-t)"), ("v ~ a*exp(-b*df.t)", "t"), ("df.v ~ a*t", "v ~ a*t")],
+)
+def test_a_column_after_a_dot_is_suggested_by_itself(model: str, suggestion: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        fit(model, DATA)
+    assert caught.value.suggestion == suggestion
+    assert any("did you mean the column `t`?" in each for each in fit("v ~ a*df.t + t", DATA).warnings)
+
+
 @pytest.mark.parametrize(("model", "name"), [("v ~ a*exp(-t/tau)", "tau"), ("v ~ a/e^t", "e")])
 def test_constants_but_pi_are_parameters(model: str, name: str, tmp_path: Any) -> None:
     """In models, ties, bounds, derived quantities, groups, model files and rows that are traced."""

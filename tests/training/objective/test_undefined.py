@@ -49,6 +49,18 @@ def test_the_innermost_part_that_is_not_finite(model: str, start: dict[str, floa
     assert found.advice == "try other starting values, or leave such rows out"
 
 
+@pytest.mark.parametrize(
+    ("loss", "link"), [("bce", "sigmoid"), ("poisson", "exp"), ("gamma", "exp"), ("negative_binomial", "exp")]
+)
+def test_a_prediction_outside_the_domain_of_its_loss_needs_a_link(loss: str, link: str) -> None:
+    counts = {"t": T, "y": [1, 1, 0, 1, 0, 1] if loss == "bce" else Y}
+    for model in ("y ~ b + a*t", f"y ~ {link}(b + a*t)"):
+        objective = Objective(model, counts, loss=loss, start={"a": -9, "b": 2})
+        found = find_undefined(objective, objective.start)
+        assert (found is None) is (link in model)
+        assert found is None or found.advice.startswith(f"write the prediction as `{link}(…)`, or try other starting")
+
+
 def test_a_derivative_that_is_not_finite_where_the_loss_is() -> None:
     found = fit("y ~ b*(t - a)^0.3", {"t": T, "y": Y}, start={"a": 0}, optimizer="lbfgs")
     assert found.failure.startswith(
