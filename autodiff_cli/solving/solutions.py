@@ -340,6 +340,8 @@ def solve(problem: BoxProblem) -> Solution:
             for point in points:
                 if is_defined(point) is None:
                     unresolved.append(_hull(system, point))
+                elif len(systems) == 1:  # zeros of one factor differ
+                    roots.append((point, True))
                 else:
                     _add_zero(problem, roots, point)
         records = []

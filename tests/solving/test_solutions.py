@@ -511,6 +511,14 @@ def test_a_jump_beside_a_minimum_is_not_lost(distance: float) -> None:
     assert low <= distance**2 - 1 <= high
 
 
+def test_many_zeros_are_not_compared_in_pairs() -> None:
+    f, bounds = ad.parse("sin(x)"), solutions.BoxProblem.bounds
+    with mock.patch.object(solutions.BoxProblem, "bounds", autospec=True, side_effect=bounds) as rounded:
+        found = f.solve(x=(0, 200))
+    assert (found.complete, len(found.roots)) == (True, 64)
+    assert rounded.call_count <= 2 * len(found.roots)
+
+
 @each("size", [6, 10, 14, 18, 20])
 @each(
     "text, order, b",
