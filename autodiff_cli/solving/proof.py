@@ -224,12 +224,14 @@ class SingularZeros(NamedTuple):
         lower, upper: the ends of the box.
         points: the zeros; or, if `error` is not 0, the only place where there may be some.
         error: a bound of the equations there; 0 if it is proven which zeros there are.
+        is_kink: whether the slopes jump there, and these points are zeros of means of them.
     """
 
     lower: Array
     upper: Array
     points: list[list[Number]]
     error: float = 0.0
+    is_kink: bool = False
 
 
 def prove_singular_zeros(system: search.System, low: Array, high: Array, bits: int) -> SingularZeros | None:
