@@ -369,14 +369,9 @@ def layout_in_parts(spec: GraphSpec) -> LayoutWithCopies | None:
 
 
 def _join_parts(parts: Sequence[_Part]) -> Layout:
-    """Place the parts in rows of the width that fits a page best."""
+    """Place the parts in rows as wide as a page, or as the widest part."""
     sizes = [_outer_size(part) for part in parts]
-    ends = [0.0, *itertools.accumulate(size.width + _PART_GAP for size in sizes)]
-    widths = (max(end - start for start, end in zip(ends, ends[n:], strict=False)) for n in range(1, len(ends)))
-    size, corners = min(
-        (_pack_rows(sizes, width) for width in widths),
-        key=lambda result: max(result[0].width / PAGE.width, result[0].height / PAGE.height),
-    )
+    size, corners = _pack_rows(sizes, max(PAGE.width, *(size.width for size in sizes)))
     centres: dict[int, Point] = {}
     routes: dict[int, Route] = {}
     places: dict[int, Rectangle] = {}

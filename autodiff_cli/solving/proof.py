@@ -1,7 +1,7 @@
 """Proofs, in ball arithmetic, of the zeros that the search finds.
 
-A zero is refined to the working precision and proven by a Krawczyk step: K = p - Y·F(p) + (I - Y·J(B))·(B - p) lies in
-the interior of the box B, so B has exactly one zero, and it is in K. Where the Jacobian is singular, so that no such
+A zero is refined to the working precision and proven by an interval Newton step: N = p - J(B)⁻¹·F(p), with p in B, lies
+in the interior of the box B, so B has exactly one zero, and it is in N. Where the Jacobian is singular, so that no such
 step can succeed, a zero of one equation may still be proven by exact values of its derivatives.
 """
 
@@ -15,10 +15,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from flint import arb, fmpq, fmpq_mat, fmpq_poly, fmpz, fmpz_mat
+from flint import arb, arb_mat, fmpq, fmpq_mat, fmpq_poly, fmpz, fmpz_mat
 
 from autodiff_cli.algebra.exact import literal_value
 from autodiff_cli.algebra.simplify import simplify
@@ -40,8 +40,7 @@ _FLOAT_PRECISION = 2.0**-46  # relative length of the step at which it ends
 _SPARE_BITS = 12  # bits of the working precision beyond those of a refined zero, for rounding errors
 _LOSS = 70  # most bits of the working precision that a refined zero may lack, if its equations are ill-conditioned
 _NEGLIGIBLE = arb("1e-2000")  # the size of a coordinate that gets no more digits; it may be 0
-_MAX_STEPS = 4000  # steps of Newton's method in balls; with an inverse in floats, a step adds up to 50 bits
-_MAX_DEVIATION = 0.25  # in wider regions, the steps of `_refine` would end before the zero has its digits
+_MAX_STEPS = 100  # steps of Newton's method in balls, each of which doubles the digits in the end
 _MAX_MULTIPLICITY = 8  # multiplicity of zeros of one equation that is tried
 _MAX_MULTIPLICITY_OF_SYSTEMS = 4  # lower, because derivatives along curves are long formulas
 _MIN_SINGULAR_VALUE = 1e-6  # relative; a Jacobian with two smaller ones has two directions without a slope
@@ -111,11 +110,19 @@ class Domain:
         return any(not (ball.as_ball(x) > low and ball.as_ball(x) < high) for x, low, high in ends)
 
 
-_Matrix: TypeAlias = Sequence[Sequence[arb]]
+def _newton_shifts(slopes: Sequence[Number], values: Sequence[Number]) -> list[arb] | None:
+    """Return an enclosure of the solutions of linear equations, J·shift = F; None where J may be singular.
 
-
-def _product(matrix: _Matrix, vector: Sequence[arb]) -> list[arb]:
-    return [sum((x * y for x, y in zip(row, vector, strict=True)), arb(0)) for row in matrix]
+    Args:
+        slopes: the elements of J, row by row.
+        values: the elements of F.
+    """
+    size = len(values)
+    matrix, column = arb_mat(size, size, [*map(ball.as_ball, slopes)]), arb_mat(size, 1, [*map(ball.as_ball, values)])
+    try:
+        return list(matrix.solve(column, algorithm="precond").entries())
+    except ZeroDivisionError:
+        return None
 
 
 class Prover:
@@ -124,120 +131,79 @@ class Prover:
     def __init__(self, system: search.System, domain: Domain, bits: int, spare_bits: int = _SPARE_BITS) -> None:
         self._system, self._domain, self._bits, self._error = system, domain, bits, arb(2) ** (spare_bits - bits)
         self._equations = BallFunction(system.names, system.equations, bits)
-
-    @functools.cached_property
-    def _jacobian(self) -> BallFunction:
-        return BallFunction(self._system.names, self._system.jacobian, self._bits)
+        self._jacobian = BallFunction(system.names, system.jacobian, bits)
 
     def prove(self, zeros: search.Boxes) -> list[list[Number] | None]:
         """Return an enclosure of the only zero in each box; None where the proof fails.
 
-        A coordinate that is known exactly is a fraction. Krawczyk steps in floats prove most zeros, all together; balls
-        prove the remaining ones, and add digits.
+        A coordinate that is known exactly is a fraction.
         """
         if not len(zeros):
             return []
-        region, inverses = self._region(zeros)
-        step = search.NewtonStep(self._system, region)
-        is_proven = step.is_inside(region) & (step.deviation.sum(axis=2) < _MAX_DEVIATION).all(axis=1)
-        inverses = np.where(is_proven[:, None, None], step.inverse, inverses)
-        arrays = (is_proven, step.middle.T, zeros.side.T, inverses, step.radius, step.deviation)
         edges = {-1: self._domain.lower, 1: self._domain.upper}
         enclosures: list[list[Number] | None] = []
         with ball.working_precision(self._bits):
-            for proven, middle, sides, inverse, *bounds in zip(*(array.tolist() for array in arrays), strict=True):
+            for middle, sides in zip(self._float_zeros(zeros).T.tolist(), zeros.side.T.tolist(), strict=True):
                 point = [edges[s][i] if s else arb(x) for i, (x, s) in enumerate(zip(middle, sides, strict=True))]
-                free = [i for i, side in enumerate(sides) if not side]
-                weights = [[arb(inverse[i][k]) for k in free] for i in free]
-                radius = [arb(bounds[0][k]) for k in free]
-                deviation = [[arb(bounds[1][i][k]) for k in free] for i in free]
-                start = (radius, deviation) if proven or not free else self._krawczyk(point, free, weights, radius)
-                enclosures.append(None if start is None else self._refine(point, free, weights, *start))
+                enclosures.append(self._enclosure(point, [i for i, side in enumerate(sides) if not side]))
         return enclosures
 
-    def _region(self, zeros: search.Boxes) -> tuple[search.Boxes, Array]:
-        """Return small boxes around the zeros in boxes, by Newton's method in floats, and inverse Jacobians there."""
+    def _float_zeros(self, zeros: search.Boxes) -> Array:
+        """Return points near the zeros in boxes, by Newton's method in floats."""
         size, is_free = len(zeros.lower), (zeros.side == 0).T
         pair = is_free[:, :, None] & is_free[:, None, :]
         point = zeros.lower / 2 + zeros.upper / 2
         for _ in range(_FLOAT_STEPS):
             ends = np.where(is_free.T, point, [zeros.lower, zeros.upper])
-            value, slopes = self._system.enclose(*ends), self._system.enclose_jacobian(point, point)
-            f, error = (np.where(is_free, x.T, 0)[:, :, None] for x in search.centre_and_radius(value))
-            jacobian = (slopes.lower / 2 + slopes.upper / 2).T.reshape(-1, size, size)
+            value, slopes = (
+                (x.lower / 2 + x.upper / 2).T
+                for x in (self._system.enclose(*ends), self._system.enclose_jacobian(point, point))
+            )
+            jacobian = slopes.reshape(-1, size, size)
             inverse = search.inverse_matrices(np.where(pair & np.isfinite(jacobian), jacobian, np.eye(size)))
-            step = np.nan_to_num(inverse @ f)[:, :, 0].T
-            radius = 2 * np.nan_to_num(np.abs(inverse) @ (np.abs(f) + error))[:, :, 0].T
+            step = np.nan_to_num(inverse @ np.where(is_free, value, 0)[:, :, None])[:, :, 0].T
             if (np.abs(step) <= np.abs(point) * _FLOAT_PRECISION).all():
                 break
             point = np.clip(point - step, zeros.lower, zeros.upper)
-        growth = np.where(is_free.T, radius + np.abs(point) * _FLOAT_PRECISION + search.TINY, 0)
-        lower, upper = np.where(is_free.T, [point - growth, point + growth], [zeros.lower, zeros.upper])
-        return search.Boxes(lower, upper, zeros.side), inverse
+        return point
 
-    def _krawczyk(
-        self, point: list[Number], free: Sequence[int], weights: _Matrix, widths: Sequence[arb]
-    ) -> tuple[list[arb], _Matrix] | None:
-        """Move a point to the zero near it; prove in balls that it is one, and return `radius`, `deviation` for
-        `_refine`; None where that fails."""
-        last = arb("inf")
-        for _ in range(_MAX_STEPS):
-            if (value := self._equations(point)) is None:
-                return None
-            shifts = _product(weights, [ball.as_ball(value[k]) for k in free])
-            scale = [abs(ball.as_ball(point[k])) + width + _NEGLIGIBLE for k, width in zip(free, widths, strict=True)]
-            change = max((abs(shift) / size).mid() for shift, size in zip(shifts, scale, strict=True))
-            if change <= arb(2) ** (_SPARE_BITS - self._bits) or (change < 1e-12 and change > last / 2):
-                break
-            for shift, k in zip(shifts, free, strict=True):
-                point[k] = (ball.as_ball(point[k]) - shift).mid()
-            last = change
-        sizes = zip(shifts, scale, strict=True)
-        radius = [(2 * abs(shift) + size * arb(2) ** (16 - self._bits)).upper() for shift, size in sizes]
-        box = [*point]
-        for r, k in zip(radius, free, strict=True):
-            box[k] = ball.as_ball(point[k]) + arb(0, r)
-        slopes, total = self._jacobian.bounds(box), len(point)
-        if self._equations(box) is None or not all(map(ball.is_finite, slopes)):
-            return None
-        columns = [_product(weights, [ball.as_ball(slopes[h * total + m]) for h in free]) for m in free]
-        rows = zip(*columns, strict=True)
-        deviation = [[abs((i == j) - slope).upper() for j, slope in enumerate(row)] for i, row in enumerate(rows)]
-        images = [abs(shift) + r for shift, r in zip(shifts, _product(deviation, radius), strict=True)]
-        return (radius, deviation) if all(image < r for image, r in zip(images, radius, strict=True)) else None
+    def _enclosure(self, point: list[Number], free: Sequence[int]) -> list[Number] | None:
+        """Return an enclosure of the zero near a point; None where the proof fails, and where it stays wide.
 
-    def _refine(
-        self, point: list[Number], free: Sequence[int], weights: _Matrix, radius: Sequence[arb], deviation: _Matrix
-    ) -> list[Number] | None:
-        """Return the enclosure of the zero near a point; None where the equations are undefined or it stays wide.
+        An interval Newton step (p - J(B)⁻¹·F(p), for p in the middle of a box B) into the interior of the box proves
+        that this has exactly one zero. Until then, the box moves to the image.
 
         Args:
             point: the point.
             free: the coordinates that are not fixed.
-            weights: an approximate inverse Y of the Jacobian J, over the free coordinates.
-            radius: the largest distance of the zero from the point along each.
-            deviation: bounds of |I - Y·J| in the box with this radius.
         """
-        rest, largest = radius, arb("inf") if free else arb(0)
-        scale = [abs(ball.as_ball(point[k])) + r for k, r in zip(free, rest, strict=True)]
-        enclosure = [*point]
+        box, scale, largest = [*point], {k: arb(0) for k in free}, arb(0)
+        for k in free:
+            box[k] = point[k] + arb(0, (abs(point[k]) * _FLOAT_PRECISION + search.TINY).upper())
+        is_proven = not free
         for _ in range(_MAX_STEPS if free else 0):
-            if (value := self._equations(point)) is None:
+            value, slopes = self._equations(point), self._jacobian.bounds(box)
+            rates = [slopes[h * len(box) + m] for h in free for m in free]
+            if value is None or self._equations(box) is None or not all(map(ball.is_finite, rates)):
                 return None
-            shifts = _product(weights, [ball.as_ball(value[k]) for k in free])
-            for shift, error, k in zip(shifts, _product(deviation, rest), free, strict=True):
-                enclosure[k] = ball.as_ball(point[k]) - shift + arb(0, error.upper())
-            rest = [enclosure[k].rad() for k in free]
-            for k in free:
-                point[k] = enclosure[k].mid()
-            last, largest = largest, max((r / size).upper() for r, size in zip(rest, scale, strict=True))
-            sizes = [abs(ball.as_ball(point[k])) + _NEGLIGIBLE for k in free]
-            is_precise = all(r <= self._error * size for r, size in zip(rest, sizes, strict=True))
-            if is_precise or not largest < last / 2:
+            if (shifts := _newton_shifts(rates, [value[k] for k in free])) is None:
+                return None
+            images = {k: point[k] - shift for k, shift in zip(free, shifts, strict=True)}
+            is_inside = all(box[k].contains_interior(image) for k, image in images.items())
+            if is_proven and not is_inside:
+                break  # more steps give no more digits
+            for k, image in images.items():
+                scale[k] = scale[k] if is_proven else abs(point[k]) + box[k].rad()
+                # The next shift is about the square of this one; a box as wide as this one may hold other zeros.
+                wide = abs(image - point[k]) / 8 + 4 * image.rad() + (abs(point[k]) + box[k].rad()) * self._error / 2**8
+                width = image.rad() if is_inside else wide.upper()
+                point[k] = image.mid()
+                box[k] = point[k] + arb(0, width)
+            is_proven, largest = is_inside, max((box[k].rad() / scale[k]).upper() for k in free)
+            if is_proven and all(box[k].rad() <= self._error * (abs(point[k]) + _NEGLIGIBLE) for k in free):
                 break
-            if largest <= self._error and (exact := self._exact_zero(enclosure, free)) is not None:
-                return exact  # a coordinate is 0, or far smaller than it seemed
-        return self._exact_zero(enclosure, free) or (enclosure if largest < arb(2) ** (_LOSS - self._bits) else None)
+        exact = self._exact_zero(box, free)
+        return exact or (box if is_proven and largest < arb(2) ** (_LOSS - self._bits) else None)
 
     def _exact_zero(self, enclosure: Sequence[Number], free: Sequence[int]) -> list[Number] | None:
         """Return the point of floats in an enclosure, if it is exactly a zero."""
@@ -258,12 +224,14 @@ class SingularZeros(NamedTuple):
         lower, upper: the ends of the box.
         points: the zeros; or, if `error` is not 0, the only place where there may be some.
         error: a bound of the equations there; 0 if it is proven which zeros there are.
+        is_kink: whether the slopes jump there, and these points are zeros of means of them.
     """
 
     lower: Array
     upper: Array
     points: list[list[Number]]
     error: float = 0.0
+    is_kink: bool = False
 
 
 def prove_singular_zeros(system: search.System, low: Array, high: Array, bits: int) -> SingularZeros | None:
@@ -286,7 +254,7 @@ def prove_singular_zeros(system: search.System, low: Array, high: Array, bits: i
         return None
     row, axis = int(np.argmax(np.abs(left[:, -1]))), int(np.argmax(np.abs(right[-1])))
     rows, free = ([i for i in range(size) if i != k] for k in (row, axis))
-    box = _box_with_curve(system, (rows, free), matrix[np.ix_(rows, free)], (low, high), bits)
+    box = _box_with_curve(system, rows, free, (low, high), bits)
     if box is None:
         return None
     jacobian = [system.jacobian[i * size : (i + 1) * size] for i in rows]
@@ -428,16 +396,14 @@ def _determinant(rows: Sequence[Sequence[Node]]) -> Node:
 
 
 def _box_with_curve(
-    system: search.System, part: tuple[list[int], list[int]], slopes: Array, ends: tuple[Array, Array], bits: int
+    system: search.System, rows: Sequence[int], free: Sequence[int], ends: tuple[Array, Array], bits: int
 ) -> list[Number] | None:
     """Return a box around another one in which some equations have exactly one zero for each number along an axis.
 
     Args:
-        part: the numbers of the equations, and of the coordinates that they determine.
-        slopes: their approximate Jacobian.
+        rows, free: the numbers of the equations, and of the coordinates that they determine.
         ends: the ends of the other box.
     """
-    rows, free = part
     low, high = ([*map(ball.from_float, end.tolist())] for end in ends)
     box = [*map(ball.interval_between, low, high)]
     if not free:
@@ -445,21 +411,16 @@ def _box_with_curve(
     equations = BallFunction(system.names, [system.equations[i] for i in rows], bits)
     jacobian = BallFunction(system.names, [system.jacobian[i * len(low) + j] for i in rows for j in free], bits)
     with ball.working_precision(bits):
-        inverse = [[arb(x) for x in row] for row in np.linalg.inv(slopes).tolist()]
         middle = [arb(ball.as_ball(x).mid()) for x in box]
         for _ in range(_CURVE_STEPS):
-            value = equations([middle[i] if i in free else x for i, x in enumerate(box)])
-            matrix = jacobian(box)
-            if value is None or matrix is None:
+            value, slopes = equations([middle[i] if i in free else x for i, x in enumerate(box)]), jacobian(box)
+            shifts = None if value is None or slopes is None else _newton_shifts(slopes, value)
+            if shifts is None:
                 return None
-            columns = [_product(inverse, [*map(ball.as_ball, matrix[m :: len(free)])]) for m in range(len(free))]
-            deviation = [[(k == m) - column[k] for m, column in enumerate(columns)] for k in range(len(free))]
-            spread = _product(deviation, [ball.as_ball(box[j]) - middle[j] for j in free])
-            shifts = _product(inverse, [*map(ball.as_ball, value)])
-            images = [middle[i] - shift + part for i, shift, part in zip(free, shifts, spread, strict=True)]
-            if all(ball.as_ball(box[i]).contains_interior(x) for i, x in zip(free, images, strict=True)):
+            images = {i: middle[i] - shift for i, shift in zip(free, shifts, strict=True)}
+            if all(ball.as_ball(box[i]).contains_interior(image) for i, image in images.items()):
                 return box
-            for i, image in zip(free, images, strict=True):
+            for i, image in images.items():
                 box[i] = middle[i] + arb(0, (2 * abs(image.union(ball.as_ball(box[i])) - middle[i])).upper())
     return None
 

@@ -317,10 +317,6 @@ class NewtonStep:
         is_regular: whether the Jacobian is so narrow that inflating the box may give a proof.
         is_hidden: whether the rounding error at the middle exceeds the value of every equation.
         smear: how much the equations change along each coordinate.
-        middle: the middles m of the boxes.
-        radius: the distances to their ends; this and the next two have the boxes first.
-        inverse: approximate inverses Y of the Jacobians J.
-        deviation: bounds of |I - Y·J| on the boxes.
     """
 
     def __init__(self, system: System, boxes: Boxes, value: Intervals | None = None) -> None:
@@ -387,7 +383,6 @@ class NewtonStep:
             new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
         self.lower, self.upper, self.smear = new_lower, new_upper, smear.T
         self.is_valid, self.is_regular, self.is_hidden = is_bounded, is_regular & ~is_excluded, is_hidden
-        self.middle, self.radius, self.inverse, self.deviation = middle, radius, inverse, deviation
 
     def is_inside(self, boxes: Boxes) -> Mask:
         """Return whether the step leads from boxes into their interior, so that each holds exactly one zero."""

@@ -327,19 +327,20 @@ def solve(problem: BoxProblem) -> Solution:
             result = part.search(system)
             boxes += result.count
             points, _, _, undecided = _proven_zeros(problem, system, result)
-            singular, undecided = _singular_zeros(problem, system, undecided)
+            singular, undecided = _decided_regions(problem, system, undecided)
             unresolved += [_named_box(system, low, high) for low, high in merge_touching(undecided)]
             for region in singular:
-                inside = [point for point in region.points if not problem.domain.excludes(point)]
                 if region.error:
-                    nearly += [NearZero(_point(problem, point)[0], region.error) for point in inside]
-                    unresolved += [_hull(system, point) for point in inside]
+                    nearly += [NearZero(_point(problem, point)[0], region.error) for point in region.points]
+                    unresolved += [_hull(system, point) for point in region.points]
                 else:
-                    points += [point for point in inside if not any(proof.overlap(point, known) for known in points)]
+                    points += [p for p in region.points if not any(proof.overlap(p, known) for known in points)]
             is_defined = proof.BallFunction(system.names, others, problem.bits)
             for point in points:
                 if is_defined(point) is None:
                     unresolved.append(_hull(system, point))
+                elif len(systems) == 1:  # zeros of one factor differ
+                    roots.append((point, True))
                 else:
                     _add_zero(problem, roots, point)
         records = []
@@ -390,26 +391,41 @@ def _hull(system: System, point: Sequence[Number]) -> dict[str, tuple[float, flo
     return dict(zip(system.names, map(float_bounds, point), strict=True))
 
 
-def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[proof.SingularZeros], Boxes]:
-    """Return the zeros that are proven around undecided boxes where the Jacobian is singular, and the remaining
-    boxes.
+def _decided_regions(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[proof.SingularZeros], Boxes]:
+    """Return the regions around undecided boxes whose zeros another proof finds, and the boxes that stay undecided.
+
+    For an objective, these are stationary points at kinks, and where the Hessian is singular. Each is listed once.
     """
     regions: list[proof.SingularZeros] = []
-    is_left = np.ones(len(undecided), dtype=bool)
-    clusters = merge_touching(undecided)
+    is_left, kinks = np.ones(len(undecided), dtype=bool), proof.KinkProver(system, problem.bits)
+    start, end, *_ = (side[:, 0] for side in problem.domain.floats())
+    clusters = merge_touching(undecided.select((undecided.side == 0).all(axis=0)))
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
         is_known = any(((known.lower <= low) & (high <= known.upper)).all() for known in regions)
-        if not is_known and (region := _singular_region(problem, system, low, high)) is not None:
-            regions.append(region)
+        if is_known or (high - low > _MAX_CLUSTER_PART * (end - start)).any():  # the search was cut short there
+            continue
+        points = None
+        if system.objective is not None:
+            objective = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1))
+            # Where the function jumps and at the ends, a minimum may be no stationary point.
+            if not objective.is_continuous.all() or (low <= start).any() or (high >= end).any():
+                continue
+            points = kinks.prove(low, high)
+        is_kink = points is not None
+        region = (
+            proof.SingularZeros(low, high, points or []) if is_kink else _singular_region(problem, system, low, high)
+        )
+        if region is not None and not (region.error and system.objective is not None):
+            known = [point for other in regions for point in other.points]
+            points = [point for point in region.points if not any(proof.overlap(point, other) for other in known)]
+            points = [point for point in points if not problem.domain.excludes(point)]
+            regions.append(region._replace(points=points, is_kink=is_kink))
             is_left &= ~((region.lower <= undecided.lower.T) & (region.upper >= undecided.upper.T)).all(axis=1)
     return regions, undecided.select(is_left)
 
 
 def _singular_region(problem: BoxProblem, system: System, low: Array, high: Array) -> proof.SingularZeros | None:
     """Return the zeros around a cluster of boxes with a singular Jacobian, proven in a box as wide as possible."""
-    start, end, *_ = (side[:, 0] for side in problem.domain.floats())
-    if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
-        return None  # the search was cut short there
     for margin in ((high - low).max(), 0.0):
         ends = low - margin, high + margin
         region = proof.prove_singular_zeros(system, *ends, problem.bits) or proof.prove_isolated_zero(
@@ -511,15 +527,16 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
         result = problem.search(system)
         zeros, sides, kinds, undecided = _proven_zeros(problem, system, result)
         objective = proof.BallFunction(system.names, [output], problem.bits)
-        clusters, undecided = _decide_clusters(problem, system, undecided)
-        enclosures = zeros + [cluster.enclosure for cluster in clusters]
+        regions, undecided = _decided_regions(problem, system, undecided)
+        clusters = [(point, region) for region in regions for point in region.points]
+        enclosures = zeros + [point for point, _ in clusters]
         values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
         bounds = [*map(float_bounds, values)]
         others = merge_touching(undecided)
-        for k, cluster in enumerate(clusters, len(zeros)):
+        for k, (_, region) in enumerate(clusters, len(zeros)):
             beside = enclosures[:k] + enclosures[k + 1 :]
-            kinds.append(_kind_of_cluster(problem, system, values[k], cluster, beside, others))
-        is_at_kink = [False] * len(zeros) + [cluster.is_kink for cluster in clusters]
+            kinds.append(_kind_in_region(problem, system, values[k], region, beside, others))
+        is_at_kink = [False] * len(zeros) + [region.is_kink for _, region in clusters]
         points = [
             _stationary_point(problem, enclosure, value, kind, is_kink, is_maximum)
             for enclosure, value, kind, is_kink in zip(enclosures, values, kinds, is_at_kink, strict=True)
@@ -551,61 +568,19 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
         )
 
 
-class _Cluster(NamedTuple):
-    """A point that the search left undecided and another proof decides, and the box in which it was left."""
-
-    enclosure: list[Number]
-    lower: Array
-    upper: Array
-    is_kink: bool
-
-
-def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[_Cluster], Boxes]:
-    """Return the proven points at kinks and multiple zeros, and the boxes that stay undecided.
-
-    Each point comes with the box in which it is the only one.
-    """
-    is_free = (undecided.side == 0).all(axis=0)
-    is_decided = np.zeros(len(undecided), dtype=bool)
-    points: list[_Cluster] = []
-    prover = proof.KinkProver(system, problem.bits)
-    clusters = merge_touching(undecided.select(is_free))
-    start, end, *_ = (side[:, 0] for side in problem.domain.floats())
-    for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
-        is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
-        is_wide = (high - low > _MAX_CLUSTER_PART * (end - start)).any()  # the search was cut short there
-        # Where the function jumps and at the ends, a minimum may be no stationary point.
-        if not is_continuous or (low <= start).any() or (high >= end).any() or is_wide:
-            continue
-        proven = prover.prove(low, high)
-        is_kink = proven is not None
-        if proven is None:
-            region = _singular_region(problem, system, low, high)
-            if region is None or region.error:
-                continue
-            proven, low, high = region.points, region.lower, region.upper
-        is_inside = ((low <= undecided.lower.T) & (high >= undecided.upper.T)).all(axis=1)
-        is_decided |= is_free & is_inside
-        for point in proven:
-            is_known = any(proof.overlap(point, known.enclosure) for known in points)
-            if not is_known and not problem.domain.excludes(point):
-                points.append(_Cluster(point, low, high, is_kink))
-    return points, undecided.select(~is_decided)
-
-
-def _kind_of_cluster(
+def _kind_in_region(
     problem: BoxProblem,
     system: System,
     value: Number,
-    cluster: _Cluster,
+    region: proof.SingularZeros,
     others: Sequence[Sequence[Number]],
     unresolved: Sequence[tuple[Array, Array]],
 ) -> str:
     """Return the kind of a point that second derivatives do not decide, from the values around it."""
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     for part in _SURROUNDINGS:
-        margin = 2 * (cluster.upper - cluster.lower) + part * (end - start)
-        a, b = cluster.lower - margin, cluster.upper + margin
+        margin = 2 * (region.upper - region.lower) + part * (end - start)
+        a, b = region.lower - margin, region.upper + margin
         is_alone = all(map(proof.Domain(a.tolist(), b.tolist()).excludes, others))
         is_alone &= not any(((p <= b) & (q >= a)).all() for p, q in unresolved)
         if is_alone and (a >= start).all() and (b <= end).all():

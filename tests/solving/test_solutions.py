@@ -21,8 +21,8 @@ from mpmath import mp, mpf
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.solving import proof, solutions
 from autodiff_cli.solving import search as searches
-from autodiff_cli.solving import solutions
 from autodiff_cli.solving.proof import BallFunction, as_fraction
 from autodiff_cli.solving.search import System
 from autodiff_cli.solving.solutions import BoxProblem, _hulls_on_grid
@@ -459,14 +459,14 @@ def test_values_around_a_point_say_its_kind_only_if_nothing_else_may_be_there() 
     problem = BoxProblem(ad.parse("x^4 - 2*x^2 + 9"), {"x": (ball.from_float(-10), ball.from_float(10))}, {})
     (output,), near = problem.outputs(), np.array([1e-9])
     system = System.of_objective(problem.unknowns, output)
-    cluster = solutions._Cluster([ball.ZERO], -near, near, False)
+    region = proof.SingularZeros(-near, near, [[ball.ZERO]])
     minima: list[list[Any]] = [[ball.from_float(-1.0)], [ball.from_float(1.0)]]
     boxes = [(np.array([at - 0.05]), np.array([at + 0.05])) for at in (-1.0, 1.0)]
     with mock.patch.object(solutions, "_SURROUNDINGS", (0.095, 1e-2)):
         for others, unresolved, kind in ((minima, [], "maximum"), ([], boxes, "maximum"), ([], [], "minimum")):
-            assert solutions._kind_of_cluster(problem, system, arb(9), cluster, others, unresolved) == kind
+            assert solutions._kind_in_region(problem, system, arb(9), region, others, unresolved) == kind
         unresolved = [(np.array([-1.0]), -near * 1.5)]
-        assert solutions._kind_of_cluster(problem, system, arb(9), cluster, [], unresolved) == "degenerate"
+        assert solutions._kind_in_region(problem, system, arb(9), region, [], unresolved) == "degenerate"
 
 
 def test_a_global_optimum_has_the_digits_of_its_point() -> None:
@@ -529,6 +529,14 @@ def test_a_jump_beside_a_minimum_is_not_lost(distance: float) -> None:
     assert any(box["x"][0] <= -distance <= box["x"][1] for box in found.unresolved)
     low, high = getattr(found, "global").value_enclosure
     assert low <= distance**2 - 1 <= high
+
+
+def test_many_zeros_are_not_compared_in_pairs() -> None:
+    f, bounds = ad.parse("sin(x)"), solutions.BoxProblem.bounds
+    with mock.patch.object(solutions.BoxProblem, "bounds", autospec=True, side_effect=bounds) as rounded:
+        found = f.solve(x=(0, 200))
+    assert (found.complete, len(found.roots)) == (True, 64)
+    assert rounded.call_count <= 2 * len(found.roots)
 
 
 @each("size", [6, 10, 14, 18, 20])
