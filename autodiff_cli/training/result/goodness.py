@@ -619,9 +619,9 @@ def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, row
     non_integers = 0 if objective.is_quasi else int(sums.non_integers)
     if objective.is_penalised:
         return {"non_integers": non_integers}
-    log_likelihood = sums.log_likelihood + sums.log_combinations
-    # Weights of counts may be frequencies or exposures.
-    is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
+    # Weights of counts may be frequencies or exposures. The best likelihood of single trials is 1.
+    has_trials = objective.loss == "bce" and sums.log_likelihood + sums.deviance < 0
+    is_tested = has_trials or (objective.loss == "poisson" and not objective.is_weighted)
     has_likelihood = not (objective.is_quasi or non_integers)
     figures = count_figures(sums, dof, is_tested=is_tested and has_likelihood)
     if objective.has_theta:
@@ -637,7 +637,7 @@ def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, row
     if objective.has_theta and objective.is_scale_estimated:  # deviances for different theta cannot be compared
         null = likelihood_sums(objective, theta, of_constant=True)
         gain = 2 * (sums.log_likelihood - null.log_likelihood - null.deviance + null.null_deviance)
-    figures |= information_criteria(log_likelihood, k, count) if has_likelihood else {}
+    figures |= information_criteria(sums.log_likelihood, k, count) if has_likelihood else {}
     test = null_test(objective, theta, gain, unit, dof, rank, rows) if sums.null_deviance > 0 else None
     return {**figures, "non_integers": non_integers, "null_test": test}
 
