@@ -91,7 +91,7 @@ def _follow(
     """
     largest, steps, shortest, along, place = math.nan, 0, factor, np.zeros(len(theta)), 0.0
     while steps < LIMITS.steps and 1e-300 < abs(factor * theta[element]) < 1e300:
-        slopes = np.nan_to_num(objective.slope_triangle(theta))
+        here, slopes = float(theta[element]), np.nan_to_num(objective.slope_triangle(theta))
         scale = np.fmax(norms(slopes.T), np.finfo(np.float64).tiny)
         directions = slopes / scale
         own, directions[:, element] = directions[:, element].copy(), 0.0
@@ -99,11 +99,9 @@ def _follow(
         # tanh(k*x - m), or in its reciprocal, as `m` in tanh(k*(x - m)) and `c` in c*(exp(k*x) - 1) for small k.
         if own.any():
             solution = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
-            along, place = np.nan_to_num(solution), float(theta[element])
-        value = factor * float(theta[element])
-        starts = theta + np.outer(
-            (0.0, value - theta[element], place * (place / theta[element] - place / value)), along
-        )
+            along, place = np.nan_to_num(solution), here
+        value = factor * here
+        starts = theta + np.outer((0.0, value - here, place * (place / here - place / value)), along)
         starts[:, element] = value
         loss, point = _fit_beside(objective, element, value, starts, steep)
         is_likelihood = objective.kind is LossKind.LIKELIHOOD

@@ -548,9 +548,8 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
         The ends, of shape (fits, ends, P).
     """
     (count, size), (half, _) = theta.shape, drawn.shape
-    starts = np.concatenate(
-        (np.repeat(theta[:, None], half, axis=1), np.broadcast_to(drawn, (count, half, size))), axis=1
-    )
+    shared = np.broadcast_to(drawn, (count, half, size))
+    starts = np.concatenate((np.repeat(theta[:, None], half, axis=1), shared), axis=1)
     fits = np.repeat(np.arange(count), 2 * half)
     generator = np.random.default_rng(0)
     subsets = batch.take(fits).take_rows(lambda count: generator.permutation(count)[:size])

@@ -157,9 +157,7 @@ class ResidualSettings(NamedTuple):
     structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
-    max_pearson_variance: float = (
-        6.0  # mean variance of squared Pearson residuals, 2 if normal, above which events are rare
-    )
+    max_pearson_variance: float = 6.0  # mean variance of squared Pearson residuals, 2 if normal; of rare events more
     suspect_sigmas: float = 2.5  # standard errors above which it is worth looking for a better fit
     outlying_target: float = 3.0  # distance of a target from the median, in median distances; 1.4 at the top of a sine
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
@@ -305,9 +303,8 @@ def classification_accuracy(objective: Objective, theta: Array) -> float | None:
         return float(np.trace(confusion) / np.sum(confusion))
     if objective.loss != "bce" or objective.components != 1:
         return None
-    invalid, correct, count = objective.fold_rows(
-        objective.kernels.target_and_prediction, theta, _count_correct, np.add
-    )
+    kernel = objective.kernels.target_and_prediction
+    invalid, correct, count = objective.fold_rows(kernel, theta, _count_correct, np.add)
     return None if invalid else float(correct / count)
 
 

@@ -118,36 +118,31 @@ def residuals_of(objective: Objective, kernels: Kernels, evaluate: Callable[[Row
     return pearson_residuals(objective.loss, y, p, objective.scale)
 
 
-def _log_ratio(y: Array, p: Array | float) -> Array:
+def _log_ratio(y: Array | float, p: Array | float) -> Array:
     """Return log(y/p), with all digits both for nearly equal numbers and for those of very different size."""
     excess = (y - p) / p
     return np.where(np.abs(excess) < 0.5, np.log1p(excess), np.log(y / p))
 
 
-def _relative_entropy(y: Array, over: Array | float) -> Array:
+def _relative_entropy(y: Array | float, over: Array | float) -> Array:
     """Return y·log(y/over), with 0 where y is 0."""
     return np.where(y > 0, y * _log_ratio(np.where(y > 0, y, 1), over), 0.0)
 
 
-def _stirling_remainder(x: Array | float) -> Array:
+def _remainder(x: Array | float) -> Array:
     """Return log(x!) - (x·log(x) - x), whose terms would cancel for large numbers (Loader 2000, Fast and Accurate
     Computation of Binomial Probabilities; the series is 6.1.41 of Abramowitz & Stegun 1964).
     """
-    x = np.asarray(x)
     large = np.maximum(x, _MIN_STIRLING)
+    log_factorial: Array = ARRAYS.function(lgamma, 1)(np.asarray(x) + 1)
     series = np.log(2 * math.pi * large) / 2 + (1 - 1 / (30 * large**2)) / (12 * large)
-    return np.where(x < _MIN_STIRLING, _log_gamma(x + 1) - _relative_entropy(x, 1.0) + x, series)
+    return np.where(x < _MIN_STIRLING, log_factorial - _relative_entropy(x, 1.0) + x, series)
 
 
 def _log_likelihood_of_trials(y: Array, w: Array, _: float) -> Array:
     """Return the log-likelihoods of proportions y of w trials if the prediction is equal to them."""
     successes = np.round(w * y)
-    return _stirling_remainder(w) - _stirling_remainder(successes) - _stirling_remainder(w - successes)
-
-
-def _log_gamma(x: Array) -> Array:
-    """Return the logarithm of the gamma function."""
-    return np.asarray(ARRAYS.function(lgamma, 1)(x))
+    return _remainder(w) - _remainder(successes) - _remainder(w - successes)
 
 
 class Distribution(NamedTuple):
@@ -171,7 +166,7 @@ class Distribution(NamedTuple):
 DISTRIBUTIONS = {
     "poisson": Distribution(
         lambda y, p, _: _relative_entropy(y, p) - (y - p),
-        lambda y, w, _: -w * _stirling_remainder(y),
+        lambda y, w, _: -w * _remainder(y),
         lambda p, _: p,
         lambda p, _: 1 / p,
     ),
@@ -184,7 +179,7 @@ DISTRIBUTIONS = {
     ),
     "gamma": Distribution(
         lambda y, p, _: (y - p) / p - _log_ratio(y, p),
-        lambda y, w, k: w * (np.log(k / y) - _stirling_remainder(k)),
+        lambda y, w, k: w * (np.log(k / y) - _remainder(k)),
         lambda p, _: np.square(p),
         counts=lambda *_: (),
     ),
@@ -193,10 +188,7 @@ DISTRIBUTIONS = {
             np.where(y > 0, y * (np.log1p(theta / p) - np.log1p(theta / np.where(y > 0, y, 1))), 0.0)
             - theta * np.log1p((y - p) / (p + theta))
         ),
-        lambda y, w, theta: (
-            w * (_stirling_remainder(y + theta) - _stirling_remainder(theta) - _stirling_remainder(y))
-            - w * np.log1p(y / theta)
-        ),
+        lambda y, w, theta: w * (_remainder(y + theta) - _remainder(theta) - _remainder(y) - np.log1p(y / theta)),
         lambda p, theta: p + np.square(p) / theta,
     ),
 }
