@@ -269,6 +269,9 @@ EQUIVALENT: list[tuple[str, list[float], list[list[float]]]] = [
     ("y ~ a*b*x + b*c*sqrt(x) + a*c", [1, 2, 3], [[-1, -2, -3]]),
     (f"y ~ a^2*x + {' + '.join(f'p{k}*sin({k}*x)' for k in range(20))}", [2, *[1] * 20], [[-2, *[1] * 20]]),
     ("y ~ a + b*x", [-2, -3], []),
+    # One of two equal terms can replace the other, which leaves that one's rate undetermined, not only its sign.
+    ("y ~ a*exp(-k*x) + b*exp(-l*x)", [1, -0.5, 2, -0.5], []),
+    ("y ~ a*x^n + b*x^m + c", [1, -1.5, 2, -1.5, 3], []),
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ import numpy as np
 import pytest
 
 from autodiff_cli import fit
+from autodiff_cli.training.fitting.limits import find_unlimited
+from autodiff_cli.training.fitting.minimization import minimize_batch
+from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.result.statistics import compute_statistics
 from tests.each import each
 from tests.support import run_cli
 
@@ -138,6 +144,43 @@ def test_fits_of_counts_do_not_depend_on_the_unit_of_a_column(seed: int) -> None
     )
     assert thousandth.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9)
     assert thousandth.parameters["b"] == pytest.approx(one.parameters["b"] / 1000, rel=1e-5)
+
+
+@each("unit", [1e-170, 1e-150, 1.0, 1e170])
+def test_limits_of_parameters_are_sought_in_any_unit(unit: float) -> None:
+    """Each parameter has a finite estimate, of whatever size."""
+    x = np.linspace(0.0, 3.0, 9)
+    objective = Objective("y ~ a*exp(-k*x)", {"x": x * unit, "y": 2 * np.exp(-x) + 0.01 * np.cos(9 * x)})
+    (end,) = minimize_batch("lm", repeat_objective(objective, 1), np.array([[2.0, 1 / unit]]))
+    statistics = compute_statistics(objective, end.theta)
+    assert end.converged
+    assert not statistics.is_imprecise.any()
+    with np.errstate(all="ignore"):
+        assert find_unlimited(objective, end.theta, replace(statistics, is_imprecise=np.ones(2, np.bool_))) == ""
+
+
+@each("size", [1e4, 1e8, 1e10])
+@each("model", ["y ~ exp(a + b*x)", "y ~ c*exp(b*x)"])
+def test_scattered_counts_of_any_size_have_the_same_growth(model: str, size: float) -> None:
+    """Counts so large that rounding errors of the loss may keep a fit from its last steps."""
+    x = np.linspace(0, 5, 24)
+    shares = np.random.default_rng(4).gamma(2, size=24) * np.exp(0.1 * x)
+    small, large = (fit(model, {"x": x, "y": np.round(shares * unit)}, family="negative_binomial")
+                    for unit in (1e7, size))  # fmt: skip
+    assert small.converged
+    assert not any("exactly" in words for words in large.warnings)
+    assert large.parameters["b"] == pytest.approx(small.parameters["b"], abs=0.02 * small.stderr["b"])
+    # The density of a count is inversely proportional to the unit.
+    gap = large.log_likelihood - small.log_likelihood + 24 * np.log(size / 1e7)
+    assert (large.theta, gap) == pytest.approx((small.theta, 0), abs=0.02) or not large.converged
+
+
+@each("unit", [1e155, 1e200, 1e300])
+def test_robust_fits_of_targets_whose_squares_overflow_say_so(unit: float) -> None:
+    x = np.linspace(0.0, 3.0, 9)
+    failed = fit("y ~ a + b*x", {"x": x, "y": (2 + x + 0.1 * np.cos(9 * x)) * unit}, loss="huber")
+    assert not failed.converged
+    assert any("too large for their loss" in words for words in failed.warnings)
 
 
 @each("unit", [1.0, 1e3, 1e5])

@@ -11,6 +11,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.training.fitting.minimization import converging_method, minimize_batch
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
+from autodiff_cli.training.methods.least_squares import norms
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
@@ -90,17 +91,17 @@ def _follow(
     """
     largest, steps, shortest, along, place = math.nan, 0, factor, np.zeros(len(theta)), 0.0
     while steps < LIMITS.steps and 1e-300 < abs(factor * theta[element]) < 1e300:
-        slopes = np.nan_to_num(objective.slope_triangle(theta))
-        scale = np.fmax(np.linalg.norm(slopes, axis=0), np.finfo(np.float64).tiny)
+        here, slopes = float(theta[element]), np.nan_to_num(objective.slope_triangle(theta))
+        scale = np.fmax(norms(slopes.T), np.finfo(np.float64).tiny)
         directions = slopes / scale
         own, directions[:, element] = directions[:, element].copy(), 0.0
         # The others change so that the predictions stay nearly as they are. They are linear in the element, as `m` in
         # tanh(k*x - m), or in its reciprocal, as `m` in tanh(k*(x - m)) and `c` in c*(exp(k*x) - 1) for small k.
         if own.any():
             solution = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
-            along, place = np.nan_to_num(solution), float(theta[element])
-        value = factor * float(theta[element])
-        starts = theta + np.outer((0.0, value - theta[element], place**2 * (1 / theta[element] - 1 / value)), along)
+            along, place = np.nan_to_num(solution), here
+        value = factor * here
+        starts = theta + np.outer((0.0, value - here, place * (place / here - place / value)), along)
         starts[:, element] = value
         loss, point = _fit_beside(objective, element, value, starts, steep)
         is_likelihood = objective.kind is LossKind.LIKELIHOOD

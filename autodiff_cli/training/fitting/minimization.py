@@ -430,6 +430,9 @@ def _fit_with_scale(
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
     outcomes = [Outcome(point, True) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(active), active))
+    least = MINIMIZATION.zero_scale if objective.has_priors else MINIMIZATION.zero_robust_scale
+    # Theta of counts has no unit of the target. The spread of huge targets overflows.
+    smallest = np.where((unit is None) & (spreads < math.inf), least * spreads, 0.0)
     gaps = np.full((2, len(start)), np.nan)  # logarithms of the last scale of each fit, and of estimate / scale there
     # The least distance of a scale from its estimate, the least and the largest estimate, and the last round of these.
     progress = np.tile([[np.inf], [np.inf], [0.0], [0.0]], len(start))
@@ -440,8 +443,7 @@ def _fit_with_scale(
         if number == 0 and objective.has_priors:  # at a poor start the priors would outweigh the data
             is_poor = ~(scales < MINIMIZATION.poor_scale * spreads[active])
             scales = np.where(is_poor, MINIMIZATION.first_scale * spreads[active], scales)
-        least = MINIMIZATION.zero_scale if objective.has_priors else MINIMIZATION.zero_robust_scale
-        is_exact = scales <= least * spreads[active]
+        is_exact = scales < smallest[active]
         for fit in active[is_exact].tolist():
             outcomes[fit] = dataclasses.replace(outcomes[fit], note=_EXACT_FIT if objective.has_priors else NO_SCALE)
         distances = np.abs(scales / batch.scales[active] - 1) if number else np.full(len(active), np.inf)
@@ -546,9 +548,8 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
         The ends, of shape (fits, ends, P).
     """
     (count, size), (half, _) = theta.shape, drawn.shape
-    starts = np.concatenate(
-        (np.repeat(theta[:, None], half, axis=1), np.broadcast_to(drawn, (count, half, size))), axis=1
-    )
+    shared = np.broadcast_to(drawn, (count, half, size))
+    starts = np.concatenate((np.repeat(theta[:, None], half, axis=1), shared), axis=1)
     fits = np.repeat(np.arange(count), 2 * half)
     generator = np.random.default_rng(0)
     subsets = batch.take(fits).take_rows(lambda count: generator.permutation(count)[:size])

@@ -353,7 +353,7 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
             target, mean = np.split(plain.evaluate_rows(plain.kernels.target_and_prediction, theta[0, 0]), 2)
             weights = np.broadcast_to(weight, target.shape)
             rows = row_likelihoods(objective.loss, target, mean, weights, 1.0, plain.scale)
-            densities = densities + (rows.log_likelihood + rows.log_combinations).sum(axis=0) - densities[0, 0]
+            densities = densities + rows.log_likelihood.sum(axis=0) - densities[0, 0]
         chosen = np.moveaxis(densities[..., is_used], 2, 0)
         try:
             elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))

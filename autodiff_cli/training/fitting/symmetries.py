@@ -327,7 +327,10 @@ class _Symmetries:
         ]
         for indices in subsets:
             for mirrored in self._mirror_images([*indices]):
-                if self._count_preferred(mirrored) > preferred and self.is_equivalent(mirrored):
+                # Fitted linear parameters may cancel a term, whose signs are then meaningless.
+                without = np.where(np.isin(positions, indices), 0.0, mirrored)
+                is_better = self._count_preferred(mirrored) > preferred and not self.is_equivalent(without)
+                if is_better and self.is_equivalent(mirrored):
                     self._theta, preferred = mirrored, self._count_preferred(mirrored)
                     yield [self._names[k] for k in indices if k not in self._phases]
                     break

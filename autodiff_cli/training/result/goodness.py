@@ -157,9 +157,7 @@ class ResidualSettings(NamedTuple):
     structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
-    max_pearson_variance: float = (
-        6.0  # mean variance of squared Pearson residuals, 2 if normal, above which events are rare
-    )
+    max_pearson_variance: float = 6.0  # mean variance of squared Pearson residuals, 2 if normal; of rare events more
     suspect_sigmas: float = 2.5  # standard errors above which it is worth looking for a better fit
     outlying_target: float = 3.0  # distance of a target from the median, in median distances; 1.4 at the top of a sine
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
@@ -305,9 +303,8 @@ def classification_accuracy(objective: Objective, theta: Array) -> float | None:
         return float(np.trace(confusion) / np.sum(confusion))
     if objective.loss != "bce" or objective.components != 1:
         return None
-    invalid, correct, count = objective.fold_rows(
-        objective.kernels.target_and_prediction, theta, _count_correct, np.add
-    )
+    kernel = objective.kernels.target_and_prediction
+    invalid, correct, count = objective.fold_rows(kernel, theta, _count_correct, np.add)
     return None if invalid else float(correct / count)
 
 
@@ -619,9 +616,9 @@ def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, row
     non_integers = 0 if objective.is_quasi else int(sums.non_integers)
     if objective.is_penalised:
         return {"non_integers": non_integers}
-    log_likelihood = sums.log_likelihood + sums.log_combinations
-    # Weights of counts may be frequencies or exposures.
-    is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
+    # Weights of counts may be frequencies or exposures. The best likelihood of single trials is 1.
+    has_trials = objective.loss == "bce" and sums.log_likelihood + sums.deviance < 0
+    is_tested = has_trials or (objective.loss == "poisson" and not objective.is_weighted)
     has_likelihood = not (objective.is_quasi or non_integers)
     figures = count_figures(sums, dof, is_tested=is_tested and has_likelihood)
     if objective.has_theta:
@@ -637,7 +634,7 @@ def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, row
     if objective.has_theta and objective.is_scale_estimated:  # deviances for different theta cannot be compared
         null = likelihood_sums(objective, theta, of_constant=True)
         gain = 2 * (sums.log_likelihood - null.log_likelihood - null.deviance + null.null_deviance)
-    figures |= information_criteria(log_likelihood, k, count) if has_likelihood else {}
+    figures |= information_criteria(sums.log_likelihood, k, count) if has_likelihood else {}
     test = null_test(objective, theta, gain, unit, dof, rank, rows) if sums.null_deviance > 0 else None
     return {**figures, "non_integers": non_integers, "null_test": test}
 

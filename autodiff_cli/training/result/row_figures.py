@@ -24,6 +24,7 @@ from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, residual_triangle
 
+_MIN_STIRLING = 100.0  # number from which two terms of Stirling's series give all digits
 _MAX_ROUNDING = 1e-3  # distance from a whole number that the rounding of proportions in a file explains
 
 
@@ -32,7 +33,6 @@ class LikelihoodSums(NamedTuple):
 
     Attributes:
         pearson, pearson_variance: Pearson's chi-squared, and its variance under the family.
-        log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials.
         non_integers: the number of targets that are not the whole numbers that the family needs.
     """
 
@@ -41,7 +41,6 @@ class LikelihoodSums(NamedTuple):
     pearson: Any
     pearson_variance: Any
     log_likelihood: Any
-    log_combinations: Any
     non_integers: Any
 
 
@@ -86,13 +85,13 @@ def row_likelihoods(
     """
     of = DISTRIBUTIONS[loss]
     p = np.where(of.variance(p, shape) < 0, math.nan, p)  # no distribution has such a mean
+    deviance = of.deviance(y, p, shape)
     return LikelihoodSums(
-        w * of.deviance(y, p, shape),
+        w * deviance,
         w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
         w * np.square(pearson_residuals(loss, y, p, shape)),
         2 + of.excess_kurtosis(p, w),
-        w * of.log_likelihood(y, p, shape),
-        of.log_combinations(y, w),
+        of.largest_log_likelihood(y, w, shape) - (shape if loss == "gamma" else 1) * w * deviance,
         np.any([np.zeros(y.shape), *(np.abs(x - np.round(x)) > _MAX_ROUNDING for x in of.counts(y, w))], axis=0),
     )
 
@@ -119,72 +118,77 @@ def residuals_of(objective: Objective, kernels: Kernels, evaluate: Callable[[Row
     return pearson_residuals(objective.loss, y, p, objective.scale)
 
 
-def _relative_entropy(y: Array, over: Array | float) -> Array:
+def _log_ratio(y: Array | float, p: Array | float) -> Array:
+    """Return log(y/p), with all digits both for nearly equal numbers and for those of very different size."""
+    excess = (y - p) / p
+    return np.where(np.abs(excess) < 0.5, np.log1p(excess), np.log(y / p))
+
+
+def _relative_entropy(y: Array | float, over: Array | float) -> Array:
     """Return y·log(y/over), with 0 where y is 0."""
-    return np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
+    return np.where(y > 0, y * _log_ratio(np.where(y > 0, y, 1), over), 0.0)
 
 
-def _log_binomial_coefficients(y: Array, w: Array) -> Array:
-    """Return the logarithms of the binomial coefficients of proportions y of w trials."""
+def _remainder(x: Array | float) -> Array:
+    """Return log(x!) - (x·log(x) - x), whose terms would cancel for large numbers (Loader 2000, Fast and Accurate
+    Computation of Binomial Probabilities; the series is 6.1.41 of Abramowitz & Stegun 1964).
+    """
+    large = np.maximum(x, _MIN_STIRLING)
+    log_factorial: Array = ARRAYS.function(lgamma, 1)(np.asarray(x) + 1)
+    series = np.log(2 * math.pi * large) / 2 + (1 - 1 / (30 * large**2)) / (12 * large)
+    return np.where(x < _MIN_STIRLING, log_factorial - _relative_entropy(x, 1.0) + x, series)
+
+
+def _log_likelihood_of_trials(y: Array, w: Array, _: float) -> Array:
+    """Return the log-likelihoods of proportions y of w trials if the prediction is equal to them."""
     successes = np.round(w * y)
-    return _log_gamma(w + 1) - _log_gamma(successes + 1) - _log_gamma(w - successes + 1)
-
-
-def _log_gamma(x: Array) -> Array:
-    """Return the logarithm of the gamma function."""
-    return np.asarray(ARRAYS.function(lgamma, 1)(x))
+    return _remainder(w) - _remainder(successes) - _remainder(w - successes)
 
 
 class Distribution(NamedTuple):
-    """A distribution of the target, as functions of the targets y, the predictions p and a shape.
+    """A distribution of the target, as functions of the targets y, the predictions p, the weights w and a shape.
 
     Attributes:
-        deviance: half of the deviance of each value.
-        log_likelihood: the log-likelihood of each value, per trial.
+        deviance: half of the deviance of each value, per trial.
+        largest_log_likelihood: the log-likelihood of each value if the prediction is equal to it.
         variance: the variance of each value, per trial, up to the dispersion.
         excess_kurtosis: the excess kurtosis of each value, for p and the weights; 0 where nothing depends on it.
-        log_combinations: the part of the log-likelihood of each value that depends on y and the weights alone.
         counts: functions of y and the weights that must be whole numbers.
     """
 
     deviance: Callable[[Array, Array, float], Array]
-    log_likelihood: Callable[[Array, Array, float], Array]
+    largest_log_likelihood: Callable[[Array, Array, float], Array]
     variance: Callable[[Array, float], Array]
     excess_kurtosis: Callable[[Array, Array], Array] = lambda p, _: np.zeros_like(p)
-    log_combinations: Callable[[Array, Array], Array] = lambda y, _: np.zeros_like(y)
     counts: Callable[[Array, Array], tuple[Array, ...]] = lambda y, _: (y,)
 
 
 DISTRIBUTIONS = {
     "poisson": Distribution(
         lambda y, p, _: _relative_entropy(y, p) - (y - p),
-        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1),
+        lambda y, w, _: -w * _remainder(y),
         lambda p, _: p,
         lambda p, _: 1 / p,
     ),
     "bce": Distribution(
         lambda y, p, _: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p),
-        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0),
+        _log_likelihood_of_trials,
         lambda p, _: p * (1 - p),
         lambda p, w: (1 / (p * (1 - p)) - 6) / w,
-        _log_binomial_coefficients,
         lambda y, w: (w, w * y),
     ),
     "gamma": Distribution(
-        lambda y, p, _: (y - p) / p - np.log1p((y - p) / p),  # never negative
-        lambda y, p, k: k * np.log(k * y / p) - k * y / p - np.log(y) - _log_gamma(np.full_like(y, k)),
+        lambda y, p, _: (y - p) / p - _log_ratio(y, p),
+        lambda y, w, k: w * (np.log(k / y) - _remainder(k)),
         lambda p, _: np.square(p),
         counts=lambda *_: (),
     ),
     "negative_binomial": Distribution(
-        lambda y, p, theta: _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta)),
         lambda y, p, theta: (
-            _log_gamma(y + theta)
-            - _log_gamma(np.full_like(y, theta))
-            - _log_gamma(y + 1)
-            + np.where(y > 0, y * np.log(p / theta), 0.0)
-            - (y + theta) * np.log1p(p / theta)
+            np.where(y > 0, y * (np.log1p(theta / p) - np.log1p(theta / np.where(y > 0, y, 1))), 0.0)
+            - theta * np.log1p((y - p) / (p + theta))
         ),
+        lambda y, w, theta: w * (_remainder(y + theta) - _remainder(theta) - _remainder(y) - np.log1p(y / theta)),
         lambda p, theta: p + np.square(p) / theta,
     ),
 }

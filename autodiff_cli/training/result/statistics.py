@@ -137,9 +137,8 @@ def inverse_grams(
     undetermined = is_in_null_space.any(axis=1) | has_no_effect
     inverses[undetermined[:, :, None] | undetermined[:, None, :]] = math.nan
     undetermined, has_no_effect = undetermined & ~fixed, has_no_effect & ~fixed
-    why = (
-        "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss has no curvature in it"
-    )
+    is_jacobian = tolerance == DEPENDENCE_TOLERANCE
+    why = "it has no effect on the prediction" if is_jacobian else "the loss has no curvature in it"
     for fit in np.flatnonzero(undetermined.any(axis=1)).tolist():
         if not is_finite[fit]:
             reasons[fit].append("no standard errors: the derivatives are not finite at the solution")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mpmath import digamma, findroot, log1p, mp, mpf
+from mpmath import binomial, digamma, findroot, log, log1p, loggamma, mp, mpf
 from scipy import stats
 
 import autodiff_cli as ad
@@ -296,7 +296,7 @@ def test_the_terms_of_likelihoods_are_those_of_scipys_distributions(loss: str, s
     mean = 0.3 if loss == "bce" else 2.5
     terms = row_figures.row_likelihoods(loss, y, p, w, mean, shape)
     likelihoods = log_density(y, p, w, shape)
-    np.testing.assert_allclose(terms.log_likelihood + terms.log_combinations, w * likelihoods, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(terms.log_likelihood, w * likelihoods, rtol=1e-12, atol=1e-14)
     best = np.where(y == 0, 1e-300, y)
     for found, at in ((terms.deviance, p), (terms.null_deviance, np.full_like(p, mean))):
         gain = log_density(y, best, w, shape) - log_density(y, at, w, shape)
@@ -307,6 +307,42 @@ def test_the_terms_of_likelihoods_are_those_of_scipys_distributions(loss: str, s
         kurtosis = stats.poisson.stats(p, moments="k") if loss == "poisson" else stats.binom.stats(w, p, moments="k")
         np.testing.assert_allclose(terms.pearson_variance, 2 + kurtosis, rtol=1e-12)
     assert not terms.non_integers.any()
+
+
+_LOG_DENSITIES: dict[str, Any] = {
+    "poisson": lambda y, p, w, k: y * log(p) - p - loggamma(y + 1),
+    "bce": lambda y, p, w, k: log(binomial(w, w * y)) / w + y * log(p) + (1 - y) * log(1 - p),
+    "gamma": lambda y, p, w, k: k * log(k / p) + (k - 1) * log(y) - k * y / p - loggamma(k),
+    "negative_binomial": lambda y, p, w, k: (
+        loggamma(y + k) - loggamma(k) - loggamma(y + 1) + y * log(p / (p + k)) + k * log(k / (p + k))
+    ),
+}
+
+
+@each("loss", _LOG_DENSITIES)
+@each("size", [1.0, 1e6, 1e15])
+def test_likelihoods_and_deviances_of_any_size_have_all_digits(loss: str, size: float) -> None:
+    """Counts as large as photon counts, and targets of the gamma family far below their mean."""
+    y, ratio = (each.ravel() for each in np.meshgrid([1.0, 3, 50, 700], [1e-3, 0.7, 1 - 2.0**-30, 1, 1.25, 30]))
+    y, w, shape = y * size, np.ones_like(y), 1.5
+    p = y * ratio
+    if loss == "gamma":
+        y, p = y * np.where(ratio > 1, 1e-25, 1), p * 1e4
+    if loss == "bce":
+        w, y = 1024 * size + 0 * y, np.round(y / size) / 1024
+        p = np.clip(ratio * y, 0.0, 0.75)
+    with mp.workdps(60):
+        density = _LOG_DENSITIES[loss]
+        exact = [[mpf(value) for value in row] for row in zip(y, p, w, strict=True)]
+        likelihoods = [w * density(y, p, w, mpf(shape)) for y, p, w in exact]
+        best = [w * density(y, y, w, mpf(shape)) for y, p, w in exact]
+        deviances = [float(b - a) for a, b in zip(likelihoods, best, strict=True)]
+    with np.errstate(all="ignore"):
+        found = row_figures.row_likelihoods(loss, y, p, w, 0.5, shape)
+    deviance = found.deviance * (shape if loss == "gamma" else 1.0)
+    np.testing.assert_allclose(deviance, deviances, rtol=1e-11, atol=1e-15 * np.abs(w * (y - p)).max())
+    likelihoods = found.log_likelihood + deviance
+    np.testing.assert_allclose(likelihoods, np.array(best, float), rtol=1e-12, atol=1e-15 * np.abs(w * (y - p)).max())
 
 
 @each("loss", _DISTRIBUTIONS)

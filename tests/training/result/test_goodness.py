@@ -745,7 +745,7 @@ def test_figures_of_groups_are_those_of_their_rows_alone(model: str, options: di
             assert part.sums == pytest.approx(likelihood_sums(alone, at), rel=1e-10)
             assert part.residuals == {}
             continue
-        assert part.sums == LikelihoodSums(*np.zeros(7))
+        assert part.sums == LikelihoodSums(*np.zeros(6))
         wanted = figures._residual_summary(alone, at, objective.layout.size)
         assert part.residuals.keys() == wanted.keys()
         for name, value in wanted.items():
