@@ -212,10 +212,10 @@ def compare(models: Sequence[str], data: Data, options: ComparisonOptions) -> Co
     >>> [one.fit.model for one in found.models], found.tests[0].name, found.tests[0].p < 1e-6
     (['y ~ a + b*x', 'y ~ a'], 'F', True)
     """
-    found = compare_models(models, as_dataset(data), options)
-    for one in found.models:
+    comparison = compare_models(models, as_dataset(data), options)
+    for one in comparison.models:
         _public_fit(one.fit)
-    return found
+    return comparison
 
 
 def load(path: str | os.PathLike[str]) -> Fit:

@@ -149,9 +149,9 @@ def layered_layout(spec: GraphSpec) -> Layout:
     )
     places = [Rectangle(Point(**node["center"]), Size(**node["size"])) for node in result.nodes]
     free, routes = _LabelPlacer(places[len(frames) :]), []
-    for edge, found in zip(edges, result.edges, strict=True):
-        points = tuple(Point(**place) for place in found["points"])
-        routes.append(Route(points, edge.label and free.place(edge.label, Point(**found["label_anchor"]), points)))
+    for edge, path in zip(edges, result.edges, strict=True):
+        points = tuple(Point(**place) for place in path["points"])
+        routes.append(Route(points, edge.label and free.place(edge.label, Point(**path["label_anchor"]), points)))
     bends = (Rectangle(point, Size(0, 0)) for route in routes for point in route.points)
     shapes = [*places, *itertools.chain(*free.occupied.values()), *bends]
     left, top = (min(place.centre[k] - place.size[k] / 2 for place in shapes) for k in (0, 1))

@@ -602,10 +602,10 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
 
 def _scanned_frequencies(objective: Objective) -> int:
     """Return the number of independent frequencies that a fit chooses from; 0 if the user gave a start for each."""
-    names, given = objective.layout.element_names, objective.user_starts
+    names, user_starts = objective.layout.element_names, objective.user_starts
     sinusoids = symmetries.Sinusoids(objective)
     grids = sinusoids.frequency_grids(objective.start, 1, SETTINGS.max_frequencies, objective.bounds)
-    return sum(len(grid.values) for grid in grids if names[grid.parameter] not in given)
+    return sum(len(grid.values) for grid in grids if names[grid.parameter] not in user_starts)
 
 
 def _likelier_fit(objective: Objective, outcome: Outcome) -> Array | None:
@@ -620,9 +620,9 @@ def _likelier_fit(objective: Objective, outcome: Outcome) -> Array | None:
 
 def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit with other frequencies that is far better than the fit from the user's frequencies; else None."""
-    names, given = objective.layout.element_names, objective.user_starts
-    is_checked = given and objective.has_residuals
-    if not is_checked or given.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
+    names, user_starts = objective.layout.element_names, objective.user_starts
+    is_checked = user_starts and objective.has_residuals
+    if not is_checked or user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
     # A steep curve makes effective variances large, so that its residuals look small.

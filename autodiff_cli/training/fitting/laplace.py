@@ -503,8 +503,8 @@ def fit_random_effects(
         hessian[-1] /= theta[-1]
         hessian[:, -1] /= theta[-1]
     of_known = np.where(np.outer(is_known, is_known), hessian, 0.0)
-    found = fit_statistics.inverse_hessians(of_known[None], names, is_known[None], _DIFFERENCE_TOLERANCE)
-    covariance, reasons = math.nan * found.inverses[0] if outcome.failure else found.inverses[0], found.reasons[0]
+    covariances = fit_statistics.inverse_hessians(of_known[None], names, is_known[None], _DIFFERENCE_TOLERANCE)
+    covariance, reasons = covariances.inverses[0] * (math.nan if outcome.failure else 1), covariances.reasons[0]
     model, table = objective.model.with_parameters(names), objective.table
     final = copy_with(
         objective.with_rows(MemoryRows(dataclasses.replace(table, columns={**table.columns, **columns}))),

@@ -240,10 +240,10 @@ def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | No
 
 def natural_ranges(objective: Objective) -> str:
     """Return the ranges outside of which the model has no meaning, as words; empty if there are none."""
-    box, layout, given = objective.bounds, objective.layout, objective.bounds_by_name
+    box, layout, user_bounds = objective.bounds, objective.layout, objective.bounds_by_name
     indices = {name: layout.slices[name].start for name in objective.scalar_parameters}
     ranges = {name: (float(box.low[k]), float(box.high[k])) for name, k in indices.items()}
-    natural = {name: pair for name, pair in ranges.items() if pair != given.get(name, (-math.inf, math.inf))}
+    natural = {name: pair for name, pair in ranges.items() if pair != user_bounds.get(name, (-math.inf, math.inf))}
     return ", ".join(f"`{name}` {describe_bounds(pair)}" for name, pair in natural.items())
 
 

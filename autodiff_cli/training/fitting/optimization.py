@@ -291,9 +291,9 @@ class BatchedFit:
             count = minimization.MINIMIZATION.subsets // 2
             drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
-            for fit, found in zip(fits.tolist(), ends, strict=True):
-                alternatives = search.alternatives_near(samples.objective_of(fit), found)
-                self.alternatives[fit] += [self.theta[fit].copy(), found[0], *alternatives] if alternatives else []
+            for fit, minima in zip(fits.tolist(), ends, strict=True):
+                alternatives = search.alternatives_near(samples.objective_of(fit), minima)
+                self.alternatives[fit] += [self.theta[fit].copy(), minima[0], *alternatives] if alternatives else []
             best = self._refine(fits, ends[:, 0])
             is_better = self._are_better(fits, best)
             self._fit(fits[is_better], best[is_better], _BETTER_MINIMUM_NOTE)
@@ -321,8 +321,8 @@ class BatchedFit:
                 return
             near = minimization.stick_breaking_fractions(objective, end.theta)
             components = symmetries.interchangeable_masks(objective, end.theta)
-            found = _random_minima(sample, near, self._options.seed + number, components)
-            points = minimization.stick_breaking_shares(objective, found)
+            minima = _random_minima(sample, near, self._options.seed + number, components)
+            points = minimization.stick_breaking_shares(objective, minima)
             self.alternatives[fit] += [end.theta, *points]
             fruitless += 1
             if len(points) if end.failure else minimization.best_alternative(objective, end, points[:1]) is not None:
@@ -387,10 +387,11 @@ class BatchedFit:
         reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
         results = search.multistart(batch or self._batch.take(fits), origin[fits], *arguments)
-        chosen, found = fits[[each is not None for each in results]], [each for each in results if each is not None]
-        pairs = np.array([(each.start, each.end) for each in found]).reshape(len(chosen), 2, origin.shape[1])
+        candidates = [each for each in results if each is not None]
+        chosen = fits[[each is not None for each in results]]
+        pairs = np.array([(each.start, each.end) for each in candidates]).reshape(len(chosen), 2, origin.shape[1])
         starts, ends = pairs[:, 0], self._refine(chosen, pairs[:, 1])
-        for fit, best, end in zip(chosen.tolist(), found, ends, strict=True):
+        for fit, best, end in zip(chosen.tolist(), candidates, ends, strict=True):
             self.alternatives[fit] += [self.theta[fit].copy(), end, *best.alternatives]
         is_better = self._are_better(chosen, ends, least_gain)
         better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
@@ -415,9 +416,9 @@ class BatchedFit:
             return warnings
         several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
         outcomes = iter(refit(several, np.concatenate([*filter(len, alternatives)]), None))
-        for fit, found in zip(searched, alternatives, strict=True):
+        for fit, nearby in zip(searched, alternatives, strict=True):
             end, objective = self.outcomes[fit], batch.objective_of(fit)
-            others = [other.theta for other in islice(outcomes, len(found)) if other.converged]
+            others = [other.theta for other in islice(outcomes, len(nearby)) if other.converged]
             if (best := minimization.best_alternative(objective, end, others)) is not None:
                 self._fit(np.array([fit]), best[None], _BETTER_MINIMUM_NOTE)
                 others += [end.theta] * end.converged
@@ -573,8 +574,8 @@ def _random_minima(sample: Objective, theta: Array, seed: int, components: Array
         batch = repeat_objective(sample, len(points))
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
-        found = (ends[k].theta for k in order if not ends[k].failure)
-        usable = (point for point in found if math.isfinite(minimization.solution_loss(sample, point)))
+        best_points = (ends[k].theta for k in order if not ends[k].failure)
+        usable = (point for point in best_points if math.isfinite(minimization.solution_loss(sample, point)))
         points = np.array([*islice(_distinct_curves(sample, usable), count)]).reshape(-1, len(theta))
     return points
 

@@ -414,9 +414,9 @@ def gather_levels(objective: Objective, loss: Node) -> tuple[Node, dict[str, Lev
     The rows must be in memory, and all levels of a parameter must be free, with one prior and the same bounds.
     """
     model, data, slices = objective.model, objective.data, objective.layout.slices
-    found: dict[str, LevelVector] = {}
+    vectors: dict[str, LevelVector] = {}
     if not isinstance(data, MemoryRows) or objective.orders:
-        return loss, found
+        return loss, vectors
     columns, bases = data.to_table().columns, {name.partition("[")[0]: None for name in slices if name.endswith("]")}
     for column, base in product(model.levels, bases):
         names = tuple(level_parameter(base, level) for level in model.levels[column])
@@ -437,8 +437,8 @@ def gather_levels(objective: Objective, loss: Node) -> tuple[Node, dict[str, Lev
         if sums and {*names}.isdisjoint(elsewhere):
             loss = gathered
             codes = np.argmax([columns[match] for match in matches], axis=0).astype(np.float64)
-            found[name] = LevelVector(names, leaf, element, positions, codes)
-    return loss, found
+            vectors[name] = LevelVector(names, leaf, element, positions, codes)
+    return loss, vectors
 
 
 class Density:

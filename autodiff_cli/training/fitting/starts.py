@@ -190,7 +190,7 @@ def multistart(
         strategy: a single strategy, such as `Multistart.kink_points`; by default the whole search. The starting points
             are then the ends of fits, near which other minima are searched.
     """
-    found: list[StartCandidate | None] = []
+    candidates: list[StartCandidate | None] = []
     for part in block_slices(len(starts), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
         some = batch.take(np.arange(part.start, part.stop))
         searches = [
@@ -198,8 +198,8 @@ def multistart(
             for k, start in enumerate(starts[part])
         ]
         proposals = [search.best_of([strategy]) if strategy else search.best() for search in searches]
-        found += _run_searches(sample_batch(some), proposals)
-    return found
+        candidates += _run_searches(sample_batch(some), proposals)
+    return candidates
 
 
 def sample_batch(batch: Batch) -> Batch:

@@ -306,9 +306,9 @@ class _Symmetries:
             return
         for index, lowest in self._sinusoids.lowest_aliases(self._theta):
             if self._names[index] not in self._objective.user_starts:
-                found = self._refit(np.array([[index]]), np.array([[lowest]]))[0]
-                if self.is_equivalent(found, _EXCHANGE_TOLERANCE):
-                    self._theta = self.point = found
+                refitted = self._refit(np.array([[index]]), np.array([[lowest]]))[0]
+                if self.is_equivalent(refitted, _EXCHANGE_TOLERANCE):
+                    self._theta = self.point = refitted
                     del self._at_point  # at high frequencies, rounding errors of predictions are large
                     yield self._names[index]
 

@@ -292,8 +292,8 @@ class _LevenbergMarquardt:
         is_inside &= (ends.max(axis=0) < SETTINGS.max_change * ends.min(axis=0)).all(axis=1)
         points = batch.complete(inner.fits.theta, every)
         triangles, sizes = self._evaluate(points, numbers)
-        found: Mask = is_inside & (sizes[:, -1] < self.fits.norms[numbers, -1])
-        self._move_to(numbers[found], points[found], triangles[found], sizes[found])
+        is_better: Mask = is_inside & (sizes[:, -1] < self.fits.norms[numbers, -1])
+        self._move_to(numbers[is_better], points[is_better], triangles[is_better], sizes[is_better])
 
     def polish(self, numbers: Fits) -> Fits:
         """Take a few Gauss-Newton steps at the end, and return the fits that are near a minimum but not at it.

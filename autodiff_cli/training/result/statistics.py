@@ -579,36 +579,36 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
         return _penalised_covariances(matrices, absolute_sigma, lengths)
     if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and (objective.family is None or objective.is_linear)):
         assert matrices.triangles is not None
-        found = matrices.inverses_by_units(matrices.triangles[:, :size, :size])
+        covariances = matrices.inverses_by_units(matrices.triangles[:, :size, :size])
         if kind is LossKind.ROBUST:
-            ranks = np.count_nonzero(matrices.free, axis=1) - found.nullities
+            ranks = np.count_nonzero(matrices.free, axis=1) - covariances.nullities
             lengths = np.divide(*influence_norms(batch, matrices.theta, ranks))
             for fit in np.flatnonzero(np.isnan(lengths)).tolist():
                 words = "no standard errors: most residuals are so large that the loss curves downwards"
-                found.reasons[fit].append(words)
-            return _scaled_by_residuals(found, lengths, dofs, ROBUST)
+                covariances.reasons[fit].append(words)
+            return _scaled_by_residuals(covariances, lengths, dofs, ROBUST)
         if objective.family is not None:
-            return _scaled_by_residuals(found, lengths, dofs, GAUSSIAN)
+            return _scaled_by_residuals(covariances, lengths, dofs, GAUSSIAN)
         has_x_errors = bool(objective.kernels.graphs.x_errors)
         if absolute_sigma:
-            return found._replace(definition=ABSOLUTE_EFFECTIVE if has_x_errors else ABSOLUTE)
+            return covariances._replace(definition=ABSOLUTE_EFFECTIVE if has_x_errors else ABSOLUTE)
         definition = SCALED_EFFECTIVE if has_x_errors else SCALED_WEIGHTED if objective.is_weighted else SCALED
-        return _scaled_by_residuals(found, lengths, dofs, definition)
+        return _scaled_by_residuals(covariances, lengths, dofs, definition)
     if objective.has_dispersion or objective.has_theta:
         factors = np.array([fisher_factor(batch.objective_of(fit), at) for fit, at in enumerate(matrices.theta)])
-        found = matrices.inverses_by_units(factors)
+        covariances = matrices.inverses_by_units(factors)
         if objective.has_theta:
-            return found._replace(definition=EXPECTED)
-        return _scaled_by_residuals(found, _pearson_norms(batch, matrices.theta), dofs, DISPERSED)
+            return covariances._replace(definition=EXPECTED)
+        return _scaled_by_residuals(covariances, _pearson_norms(batch, matrices.theta), dofs, DISPERSED)
     if objective.loss == "cross_entropy" and matrices.free.all():
         null_space = batches.softmax_null_space(batch.objective_of(0), matrices.theta[0])
         if null_space is not None and null_space.shape[1]:
             return _constrained_covariances(matrices.hessians(batch), null_space)
-    found = inverse_hessians(matrices.hessians(batch), objective.layout.element_names, matrices.free)
+    covariances = inverse_hessians(matrices.hessians(batch), objective.layout.element_names, matrices.free)
     if kind is LossKind.SQUARES:
-        doubled = found._replace(inverses=2 * found.inverses, factors=found.factors / math.sqrt(2))
+        doubled = covariances._replace(inverses=2 * covariances.inverses, factors=covariances.factors / math.sqrt(2))
         return _scaled_by_residuals(doubled, lengths, dofs, GAUSSIAN)
-    return found._replace(definition=LIKELIHOOD)
+    return covariances._replace(definition=LIKELIHOOD)
 
 
 def _by_units(factors: Array, objective: Objective, free: Mask | None = None) -> Covariances:
@@ -632,8 +632,8 @@ def _posterior_covariances(matrices: _Matrices) -> Covariances:
         slopes = matrices.gradients(batch.without_penalty()) / unit[:, None]
         hessians = hessians - 2 / batch.weighted_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
         definition = PROFILED_POSTERIOR
-    found = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
-    return found._replace(definition=definition)
+    covariances = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
+    return covariances._replace(definition=definition)
 
 
 def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
@@ -656,11 +656,11 @@ def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: A
         norms, means = influence_norms(plain, theta, size)
         data = means[:, None, None] * data
         hessians = hessians - matrices.hessians(plain) + data
-    found = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
-    inverses = np.where(matrices.are_free, found.inverses, 0.0)
+    covariances = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
+    inverses = np.where(matrices.are_free, covariances.inverses, 0.0)
     residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
     inverses = np.where(matrices.are_free, inverses @ data @ inverses, math.nan)
-    sandwich = found._replace(inverses=inverses, factors=np.zeros_like(data))
+    sandwich = covariances._replace(inverses=inverses, factors=np.zeros_like(data))
     if kind is LossKind.ROBUST:
         return _scaled_by_residuals(sandwich, norms / np.sqrt(means), residual_dofs, PENALISED_ROBUST)
     if kind is LossKind.SQUARES and not absolute_sigma:
@@ -690,12 +690,12 @@ def _constrained_covariances(hessians: Array, null_space: Array) -> Covariances:
     size, count = null_space.shape
     basis = np.linalg.qr(np.hstack((null_space, np.eye(size))))[0][:, count:size]
     names = [f"direction {k + 1}" for k in range(basis.shape[1])]
-    found = inverse_hessians(basis.T @ hessians @ basis, names)
+    covariances = inverse_hessians(basis.T @ hessians @ basis, names)
     unknown = ["no standard errors: the data do not determine all parameters"]
-    return found._replace(
-        inverses=basis @ found.inverses @ basis.T,
-        reasons=[unknown if each else [] for each in found.reasons],
-        nullities=found.nullities + count,
+    return covariances._replace(
+        inverses=basis @ covariances.inverses @ basis.T,
+        reasons=[unknown if each else [] for each in covariances.reasons],
+        nullities=covariances.nullities + count,
         factors=np.zeros_like(hessians),
         units=np.ones((len(hessians), size)),
         definition=f"{LIKELIHOOD}, with sums over the classes of 0",
@@ -703,23 +703,23 @@ def _constrained_covariances(hessians: Array, null_space: Array) -> Covariances:
 
 
 def _scaled_by_residuals(
-    found: Covariances, lengths: Array, dofs: Array | NDArray[np.intp], definition: str
+    covariances: Covariances, lengths: Array, dofs: Array | NDArray[np.intp], definition: str
 ) -> Covariances:
     """Return covariances scaled by the residual variances; unknown where there are no degrees of freedom.
 
     Args:
-        found: the inverse matrices.
+        covariances: the inverse matrices.
         lengths: the roots of the sums of squared residuals.
         dofs: the degrees of freedom if the data determine all parameters.
         definition: see `Covariances`.
     """
-    dofs = dofs + found.nullities
+    dofs = dofs + covariances.nullities
     is_known = dofs > 0
     for fit in np.flatnonzero(~is_known).tolist():
         reason = "no standard errors: there are no more rows than parameters, so the residual variance is unknown"
-        found.reasons[fit].append(reason)
+        covariances.reasons[fit].append(reason)
     scales = np.where(is_known, lengths / np.sqrt(np.where(is_known, dofs, 1)), math.nan)
-    return found._replace(scales=scales, definition=definition)
+    return covariances._replace(scales=scales, definition=definition)
 
 
 def _minimum_distances(matrices: _Matrices, estimate: Covariances) -> Array:
