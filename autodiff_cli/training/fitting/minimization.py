@@ -443,7 +443,7 @@ def _fit_with_scale(
         if number == 0 and objective.has_priors:  # at a poor start the priors would outweigh the data
             is_poor = ~(scales < MINIMIZATION.poor_scale * spreads[active])
             scales = np.where(is_poor, MINIMIZATION.first_scale * spreads[active], scales)
-        is_exact = scales < smallest[active]
+        is_exact = scales <= smallest[active]
         for fit in active[is_exact].tolist():
             outcomes[fit] = dataclasses.replace(outcomes[fit], note=_EXACT_FIT if objective.has_priors else NO_SCALE)
         distances = np.abs(scales / batch.scales[active] - 1) if number else np.full(len(active), np.inf)

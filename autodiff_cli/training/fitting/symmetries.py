@@ -329,8 +329,8 @@ class _Symmetries:
             for mirrored in self._mirror_images([*indices]):
                 # Fitted linear parameters may cancel a term, whose signs are then meaningless.
                 without = np.where(np.isin(positions, indices), 0.0, mirrored)
-                is_better = self._count_preferred(mirrored) > preferred and not self.is_equivalent(without)
-                if is_better and self.is_equivalent(mirrored):
+                is_better = self._count_preferred(mirrored) > preferred and self.is_equivalent(mirrored)
+                if is_better and not self.is_equivalent(without):
                     self._theta, preferred = mirrored, self._count_preferred(mirrored)
                     yield [self._names[k] for k in indices if k not in self._phases]
                     break
