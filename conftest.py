@@ -4,6 +4,7 @@ python -m pytest                          all tests except slow ones, on all cor
 python -m pytest --slow                   slow tests too, and more examples and cases
 python -m pytest --exhaustive             as --slow, with every point, seed and example; by hand
 python -m pytest --slow --skip-passed     the tests and cases that `--slow` adds to the last whole run without it
+python -m pytest --share 2/3              every third test, from the second on
 python -m pytest tests/graph              one folder, in this process
 
 Tests that need a missing program or library are skipped, and with `REQUIRE_TOOLS` set they fail; see `tests/tools.py`.
@@ -61,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="with --slow: leave out tests that passed in the last whole run and of which --slow has no more cases",
     )
+    parser.addoption("--share", metavar="K/N", default="1/1", help="run only every Nth test, from the Kth on")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,12 +114,14 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that need an option, and of tests that are marked `sampled` all but a part of the cases. With
-    `--skip-passed`, leave out tests that passed before with all cases that `--slow` has."""
+    `--skip-passed`, leave out tests that passed before with all cases that `--slow` has; with `--share`, all others."""
     cache, missing = getattr(config, "cache", None), missing_options(config)
     chosen = [*each.chosen_cases([item for item in items if not any(map(item.get_closest_marker, missing))])]
     if config.getoption("--slow") and config.getoption("--skip-passed") and cache is not None:
         passed = set(cache.get(PASSED, []))
         chosen = [item for item in chosen if item.nodeid not in passed]
+    first, step = map(int, config.getoption("--share").split("/"))
+    chosen = chosen[first - 1 :: step]
     config.hook.pytest_deselected(items=[*set(items).difference(chosen)])
     items[:] = chosen
 
