@@ -114,7 +114,8 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that need an option, and of tests that are marked `sampled` all but a part of the cases. With
-    `--skip-passed`, leave out tests that passed before with all cases that `--slow` has; with `--share`, all others."""
+    `--skip-passed`, leave out tests that passed before with all cases that `--slow` has. With `--share`, leave out all
+    but every Nth of the others."""
     cache, missing = getattr(config, "cache", None), missing_options(config)
     chosen = [*each.chosen_cases([item for item in items if not any(map(item.get_closest_marker, missing))])]
     if config.getoption("--slow") and config.getoption("--skip-passed") and cache is not None:

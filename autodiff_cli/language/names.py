@@ -455,9 +455,10 @@ class _Resolver:
         if _ARROW.match(self.lexemes.text):
             yield _ARROW_HINT
         for call in _NUMBER_FIRST.finditer(self.lexemes.text):
-            role = "base" if call["f"] == "log" else "degree"
-            written = f"`{call['f']}({call['x']}, {call['n']})`"
-            yield f"`{call['x']}` is the {role} in `{call[0]}`; for the {role} {call['n']}, write {written}"
+            if call.start() in map(self.lexemes.start, range(len(self.lexemes.words))):  # else in a comment or a name
+                role = "base" if call["f"] == "log" else "degree"
+                written = f"`{call['f']}({call['x']}, {call['n']})`"
+                yield f"`{call['x']}` is the {role} in `{call[0]}`; for the {role} {call['n']}, write {written}"
         used = {(instruction.text, instruction.type == "CALL") for instruction in self.checked}
         unused: dict[str, list[str]] = {}
         for statement in self.names.statements[:-1]:

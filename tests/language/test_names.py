@@ -115,6 +115,7 @@ def test_a_number_before_the_argument_of_a_logarithm_or_a_root_is_noted(text: st
     (note,) = read(text).notes
     assert not read(re.findall("`([^`]*)`", note)[-1]).notes
     assert not read("log(x, 2) + root(y, 3) + log(2, 3)").notes
+    assert not read("x + `log(2, x)`  # not log(2, x)").notes
 
 
 @each("name", UNAVAILABLE_FUNCTIONS)
