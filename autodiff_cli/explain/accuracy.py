@@ -127,8 +127,7 @@ def unrepresentable_numbers(values: Mapping[str, Formula]) -> dict[str, Any]:
             (elements,) = unroll([value.output], {})
             nodes = zip(element_names(name, nearest.shape), elements.reshape(-1).tolist(), strict=True)
             numbers |= {element: Formula(node, {}) for element, node in nodes}
-    exact = {name: _exact_if_unrepresentable(number) for name, number in numbers.items()}
-    return {name: number for name, number in exact.items() if number is not None}
+    return {name: exact for name, x in numbers.items() if (exact := _exact_if_unrepresentable(x)) is not None}
 
 
 def _is_normal(x: float) -> bool:

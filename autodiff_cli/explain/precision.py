@@ -220,15 +220,14 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     """
     varying = {name: formula.leaves[name] for name, (low, high) in intervals.items() if low is not high}
     slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in wrt])
-    tape, boxes = Tape([formula.output, *slopes]), [*_boxes(intervals, [*varying])]
+    outputs = [formula.output, *slopes]
+    tape, boxes = Tape(outputs), [*_boxes(intervals, [*varying])]
     with interval_arithmetic(_BITS) as kind:
         evaluate = ForwardPass(tape, kind)
         ends = zip(*(_output_ends(tape, evaluate, box) for box in boxes), strict=True)
         bounds = {
             name: _extremes(formula, output, varying, kind, boxes, own)
-            for name, output, own in zip(
-                [VALUE, *map(derivative_key, wrt)], [formula.output, *slopes], ends, strict=True
-            )
+            for name, output, own in zip([VALUE, *map(derivative_key, wrt)], outputs, ends, strict=True)
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 

@@ -239,3 +239,13 @@ def test_a_gamma_deviance_of_precise_data_has_its_digits(spread: float) -> None:
     with mp.workdps(40):
         exact = 2 * sum(r - mp.log1p(r) for r in ratios)
     assert found.deviance == pytest.approx(float(exact), rel=1e-6, abs=0)
+
+
+def test_squares_of_targets_0_and_1_are_noted() -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    y = np.random.default_rng(1).uniform(size=60) < 1 / (1 + np.exp(-2 * x))
+    for target, weights in ((y, None), (y, x**2 + 1), (y * 0.5, None), (np.where(x == x.max(), 0.5, y), None)):
+        table, model = {"x": x, "y": target.astype(float)}, "y ~ sigmoid(a + b*x)"
+        notes = {loss: "\n".join(ad.fit(model, table, weights=weights, loss=loss).notes) for loss in ("mse", "bce")}
+        assert ("all targets are 0 or 1" in notes["mse"]) == (target is y)
+        assert "all targets" not in notes["bce"]

@@ -19,7 +19,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.ops.functions import LOG_DENSITIES
+from autodiff_cli.ops.functions import LOG_DENSITIES, sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference, minimization, optimization, symmetries
 from autodiff_cli.training.fitting.limits import find_unlimited
@@ -382,14 +382,13 @@ def build_fit(
     outcome, statistics = _with_kinks(objective, outcome, statistics, options.absolute_sigma)
     has_scale = objective.loss and LOSSES[objective.loss].has_scale and statistics.missing_error_reasons != (_NO_SCALE,)
     model, dropped_rows = objective.model, objective.data.dropped
-    layout, first = objective.layout, progress.first
+    layout, first, validation = objective.layout, progress.first, progress.validation
     verdict = judge(run, outcome, statistics)
     statistics = verdict.statistics
     auc, roc = goodness.roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = inference.estimate_quantities(
         quantities, objective.point(outcome.theta), statistics
     )
-    validation = progress.validation
     unseen = validation.warnings(outcome.theta, statistics) if validation else ()
     judgement = (*verdict.warnings, *unseen, *quantity_warnings, *verdict.reasons)
     whose = " of all groups" * (objective.groups is not None)
@@ -406,7 +405,7 @@ def build_fit(
         failure=outcome.failure and verdict.reasons[-1],
         history=progress.history,
         warnings=[*model.warnings, *objective.warnings, *progress.warnings, *judgement],
-        notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
+        notes=[*_loss_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
         parsed_model=model,
         levels=dict(model.levels),
@@ -519,8 +518,7 @@ def _with_kinks(
     is_minimum &= not statistics.minimum_distance > COVARIANCE.max_minimum_distance
     if is_minimum or not outcome.converged or not objective.has_kinks:
         return outcome, statistics
-    theta, fixed = outcome.theta, objective.bounds
-    kinks = outcome.kinks
+    theta, fixed, kinks = outcome.theta, objective.bounds, outcome.kinks
     while more := minimization.kinks_at_minimum(objective, theta, kinks):  # random points miss some of many kinks
         kinks = (*kinks, *more)
     if not kinks:
@@ -621,8 +619,8 @@ def _likelier_fit(objective: Objective, outcome: Outcome) -> Array | None:
 def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit with other frequencies that is far better than the fit from the user's frequencies; else None."""
     names, user_starts = objective.layout.element_names, objective.user_starts
-    is_checked = user_starts and objective.has_residuals
-    if not is_checked or user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
+    frequencies = {names[k] for k in symmetries.Sinusoids(objective).frequencies} if objective.has_residuals else set()
+    if user_starts.isdisjoint(frequencies):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
     # A steep curve makes effective variances large, so that its residuals look small.
@@ -635,13 +633,20 @@ def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | Non
     return candidate.end if gain > optimization.RESTARTS.frequency_gain * max(dispersion, 1.0) else None
 
 
-def _prior_notes(objective: Objective) -> list[str]:
-    """Return the note that the parameters are a posterior mode, in a list that is empty without priors."""
-    if not objective.has_priors:
-        return []
-    free = [name for name in objective.parameters if name not in objective.priors]
-    flat = f"; {format_names(free, '`')} {'has' if len(free) == 1 else 'have'} a flat one" if free else ""
-    return [f"the parameters are the posterior mode; losses include the priors{flat}"]
+def _loss_notes(objective: Objective) -> list[str]:
+    """Return a note if the parameters are a posterior mode, or if squares of residuals are no likelihood of 0 and 1.
+
+    Numbers from 0 to 1 are all 0 or 1 exactly if their variance is the product of their mean and 1 minus their mean.
+    """
+    if objective.has_priors:
+        free = [name for name in objective.parameters if name not in objective.priors]
+        flat = f"; {format_names(free, '`')} {'has' if len(free) == 1 else 'have'} a flat one" if free else ""
+        return [f"the parameters are the posterior mode; losses include the priors{flat}"]
+    if objective.kind is LossKind.SQUARES and objective.model.program.output.op is sigmoid:
+        low, high, weight, means, squares = objective.target_spreads
+        if low.min() == 0 and high.max() == 1 and np.allclose(squares, weight * means * (1 - means), atol=0):
+            return ["all targets are 0 or 1; if the prediction is a probability, --loss bce fits it by its likelihood"]
+    return []
 
 
 _RANDOM_EFFECTS = (
