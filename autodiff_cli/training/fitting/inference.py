@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.parameters import ParameterLayout, read_wit
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors, undetermined
-from autodiff_cli.training.rows import RowIndex
+from autodiff_cli.training.rows import WEIGHT, RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
 _NO_INTERVALS = "a network's parameters have no intervals, because hidden units are interchangeable"
@@ -401,8 +401,7 @@ class _Profile:
         bounds = self._objective.bounds.with_fixed(self._element, value)
         starts = bounds.clip(starts)
         batch = repeat_objective(self._objective, len(starts), bounds)
-        stop = StoppingRule(evaluations=PROFILE.max_evaluations)
-        outcomes = refit(batch, starts, effort, are_all_searched=True, stop=stop)
+        outcomes = refit(batch, starts, effort, True, StoppingRule(evaluations=PROFILE.max_evaluations))
         ends = [*(end.theta for end in outcomes if end.divergence is None), *starts]
         ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
         deviances = np.array([_deviance(self._objective, end) for end in ends])
@@ -485,6 +484,8 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
+    if objective.weighted_rows < objective.rows:  # rows of weight 0 are no part of the sample
+        objective = objective.select_rows(objective.column(WEIGHT) > 0)
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
 
     def converged_ends(selections: Iterator[RowIndex]) -> Array:
@@ -543,8 +544,7 @@ def add_intervals(
     """
     if not options.profile and options.bootstrap is None:
         return fit
-    intervals: dict[str, dict[str, Any]] = {}
-    warnings: list[str] = []
+    intervals, warnings = dict[str, dict[str, Any]](), list[str]()
     theta = objective.layout.flatten([*fit.parameters.values()])
     reason = "" if fit.converged else "the fit did not converge"
     if objective.constraints.active(theta):
