@@ -562,7 +562,7 @@ def _expand_path(pattern: str) -> list[str]:
     Raises DataError if there are none or if they cannot be listed.
     """
     if "://" in pattern:
-        raise DataError(f"{pattern}: files are not read from the web; download the file first")
+        raise DataError(f"{pattern}: this is a URL; give the path of a file, downloaded if necessary")
     path = Path(pattern)
     try:
         if pattern != "-" and path.is_dir():

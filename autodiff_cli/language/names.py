@@ -426,16 +426,16 @@ class _Resolver:
         """Check the arguments of a layer."""
         from autodiff_cli.language.arrays import LAYER_EXAMPLES, activation_op
 
-        self.check_arity(call, number)
+        example = f", as in `{LAYER_EXAMPLES[call.text]}`"
+        self.check_arity(call, number, example)
         if call.operands == 3:
-            words = f"the activation must be the name of a function, as in `{LAYER_EXAMPLES[call.text]}`"
-            raise self.lexemes.error(words, number)
+            raise self.lexemes.error(f"the activation must be the name of a function{example}", number)
         activation_op(call, self.lexemes)
 
-    def check_arity(self, call: Instruction, number: int) -> None:
-        """Raise ExpressionError for a call of a function with a wrong number of arguments."""
+    def check_arity(self, call: Instruction, number: int, example: str = "") -> None:
+        """Raise ExpressionError, which ends with an example, for a call with a wrong number of arguments."""
         if not _accepts(self.names, call.text, call.operands):
-            words = f"`{call.text}` {arity_text(_arities(self.names, call.text))}, not {call.operands}"
+            words = f"`{call.text}` {arity_text(_arities(self.names, call.text))}, not {call.operands}{example}"
             raise self.lexemes.error(words, number, self._corrected_call(call, number))
 
     def _corrected_call(self, call: Instruction, number: int) -> str | None:

@@ -25,7 +25,7 @@ from tests.support import ROOT, expect_refusal, run_cli
         ("grad x^2 --x 3 x=3", "unexpected argument `x=3`; to set a variable, use `--x 3`"),
         ("trace - - --row 1", "only one argument can be `-`, standard input"),
         ('compare "y ~ a*x" - -', "only one argument can be `-`, standard input"),
-        ('train "y ~ a*x" https://a.org/d.csv', "files are not read from the web; download the file"),
+        ('train "y ~ a*x" https://a.org/d.csv', "this is a URL; give the path of a file"),
         ('grad "spline(x, 1, 2)" --x 1', "`spline` takes x and two or more pairs of knot and value"),
         ('train "y ~ a*x" {data} --resume {data}', "d.csv: not a checkpoint"),
         ('train "y ~ a*x" {data} --resume {data}.none', "d.csv.none: no such file"),
@@ -39,6 +39,8 @@ from tests.support import ROOT, expect_refusal, run_cli
         ("grad x --x 0:0.1:1", "a range is START:STOP:COUNT"),
         ("grad x*y --wrt [x,y]", "--wrt takes names separated by commas"),
         ("grad x --x 2 --backward", "did you mean --mode reverse?"),
+        ('train "y ~ a*x" {data} --x x', "the value of `x` must be a number"),
+        ("grad nn(x) --x 1", "a neural network is written `mlp`"),
     ],
 )
 def test_commands_that_cannot_be_meant(line: str, message: str, tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ BAD = [
     ("x + (W: 3)", 1, 7, "`:` declares the shape of one name", None),
     # layers
     ("dense(x)", 1, 1, "`dense` takes 2 or 3 arguments, not 1", "dense(x, 10, relu)"),
-    ("mlp(x, [2], tanh, 3)", 1, 1, "`mlp` takes 2 or 3 arguments, not 4", None),
+    ("mlp(x, [2], tanh, 3)", 1, 1, "`mlp` takes 2 or 3 arguments, not 4, as in `mlp(x, [10, 10], tanh)`", None),
     ("mlp x", 1, 5, "`mlp` is a function", "mlp(x)"),
     ("desne(x, 3)", 1, 1, "there is no function `desne`", "dense"),
     ("dense(x, 10, rellu)", 1, 14, "`rellu` is not an activation", "relu"),

@@ -282,11 +282,10 @@ def conclude(
 
 def _refit(run: FitRun, theta: Array, note: str) -> Outcome:
     """Fit from a point that is better than the last fit, add a note, and return the end."""
-    objective, progress = run.objective, run.progress
-    progress.notes.append(note)
-    batch, report = ObjectiveBatch([objective]), report_single_fit(progress.record)
-    (end,) = minimization.minimize_and_check(minimization.converging_method(objective), batch, theta[None], report)
-    return minimization.assess_solution(objective, end)
+    run.progress.notes.append(note)
+    batch, report = ObjectiveBatch([run.objective]), report_single_fit(run.progress.record)
+    (end,) = minimization.minimize_and_check(minimization.converging_method(run.objective), batch, theta[None], report)
+    return minimization.assess_solution(run.objective, end)
 
 
 def _find_minimum(run: FitRun) -> tuple[FitRun, Outcome]:
@@ -481,7 +480,9 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""
     exact, separation = "", statistics.separation_warning
     if statistics.is_perfect:  # the likelihood has no maximum
-        exact = _perfect_fit_warning(statistics)
+        likelihood = ", so there is no likelihood and no AIC" * (statistics.aic is not None)
+        rounding = "; the standard errors only reflect rounding" * bool(statistics.definition)
+        exact = f"the residuals are rounding errors{likelihood}{rounding}"
         unknown: dict[str, Any] = dict.fromkeys(("log_likelihood", "aic", "aicc", "bic", "durbin_watson"))
         statistics = dataclasses.replace(statistics, **unknown)
     if statistics.is_perfect or (separation and objective.has_dispersion) or not is_at_minimum:
@@ -540,13 +541,6 @@ def _kink_note(objective: Objective, kinks: Sequence[int], has_errors: bool) -> 
         verb, no_errors = "end at kinks", "they have no standard errors"
     errors = "standard errors hold on one side of it only" if has_errors else no_errors
     return f"{listed} {verb} of the loss (from abs, max, relu or where); {errors}"
-
-
-def _perfect_fit_warning(statistics: ComputedStatistics) -> str:
-    """Return a sentence on the figures that are unknown because the residuals are rounding errors."""
-    likelihood = ", so there is no likelihood and no AIC" * (statistics.aic is not None)
-    errors = "; the standard errors only reflect rounding" * bool(statistics.definition)
-    return f"the residuals are rounding errors{likelihood}{errors}"
 
 
 def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedStatistics) -> str:

@@ -47,6 +47,7 @@ from autodiff_cli.training.result.statistics import FitStatistics, delta_method_
 from autodiff_cli.training.rows import WEIGHT, RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
+_CONSTRAINT = "a constraint: an order of parameters, or a sum of shares"
 _NO_INTERVALS = "a network's parameters have no intervals, because hidden units are interchangeable"
 
 
@@ -121,18 +122,15 @@ def _resolve_name(name: str, program: Program, model: Model, earlier: Mapping[st
         return earlier[name]
     if name in model.parameters:
         return model.program.leaves[name]
-    bound = model.program.bound.get(name)
-    start = program.source.start(program.leaves[name])
-    if name in model.columns:
-        message = f"`{name}` is a column, but a derived quantity is one number for all rows"
-        raise ExpressionError(message, program.text, start)
-    if bound is None:
+    bound, start = model.program.bound.get(name), program.source.start(program.leaves[name])
+    if bound is None and name not in model.columns:
         names = [*model.parameters, *model.program.bound, *earlier]
         message = f"the model has no parameter `{name}` for a derived quantity; it has {format_names(names, '`')}"
         raise UnknownNameError(message, program.text, start, suggest(name, names))
-    columns = [name for name in leaf_names([bound]) if name in model.row_leaves]
-    if columns:
-        message = f"`{name}` depends on the column `{columns[0]}`, but a derived quantity is one number for all rows"
+    columns = [] if bound is None else [leaf for leaf in leaf_names([bound]) if leaf in model.row_leaves]
+    if bound is None or columns:
+        reason = f"depends on the column `{columns[0]}`" if columns else "is a column"
+        message = f"`{name}` {reason}, but a derived quantity is one number for all rows"
         raise ExpressionError(message, program.text, start)
     return bound
 
@@ -242,6 +240,8 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
             profile = _Profile(objective, theta, fit, element, unit)
             low[element], high[element] = profile.endpoint(-1, rise), profile.endpoint(1, rise)
             warnings += profile.warnings
+            if profile.leaves_constraints:
+                warnings.append(f"the profile of `{profile.name}` leaves {_CONSTRAINT}; its interval may be too wide")
     return low, high, warnings
 
 
@@ -263,19 +263,21 @@ class _Profile:
     """The profile of one element: the root of the rise of the best fit with the element fixed, in standard errors.
 
     Attributes:
+        name: the name of the element.
         warnings: a sentence for each limit that is missing or on a bound.
+        leaves_constraints: whether one of the best fits breaks an order of parameters or a sum of shares.
     """
 
     def __init__(self, objective: Objective, theta: Array, fit: FittedModel, element: int, unit: float) -> None:
         self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
-        self._name = objective.layout.element_names[element]
+        self.name = objective.layout.element_names[element]
         self._minimum = _deviance(objective, theta)
         self._error, self._changes = fit.errors[element], np.nan_to_num(fit.correlation[element] * fit.errors)
         self._initial_step = self._error if self._error > 0 else 0.1 * abs(float(theta[element])) or 1.0
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         self._linear = linear_mask(objective, (np.arange(len(theta)) != element) & (objective.kind is LossKind.SQUARES))
         self.warnings: list[str] = []
-        self._is_searched = False
+        self._is_searched = self.leaves_constraints = False
 
     def endpoint(self, side: int, rise: float) -> float:
         """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
@@ -332,12 +334,12 @@ class _Profile:
 
     def _end_at(self, limit: float, description: str) -> float:
         """Warn that the interval ends where its profile does, and return that limit."""
-        self.warnings.append(f"the profile interval of `{self._name}` ends at {description}")
+        self.warnings.append(f"the profile interval of `{self.name}` ends at {description}")
         return limit
 
     def _no_limit(self, side: float, reason: str) -> float:
         """Warn that a side has no limit, and return the infinity that stands for it."""
-        self.warnings.append(f"the data set no {'lower' if side < 0 else 'upper'} limit for `{self._name}`: {reason}")
+        self.warnings.append(f"the data set no {'lower' if side < 0 else 'upper'} limit for `{self.name}`: {reason}")
         return side * math.inf
 
     def _find_root(
@@ -410,11 +412,12 @@ class _Profile:
         best = int(np.nanargmin(deviances))
         theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
+        self.leaves_constraints |= not self._objective.constraints.are_met(theta)
         # Far out, where huge terms cancel, rounding alone makes some fits better than the estimate.
         nearby = theta + np.diag(theta * PROFILE.few_roundings)
         rises = ((_deviance(self._objective, point) - self._minimum) / self._unit for point in nearby)
         if rise < -PROFILE.better_fit_tolerance and all(each < -PROFILE.better_fit_tolerance for each in rises):
-            raise BetterFit(self._name, theta)
+            raise BetterFit(self.name, theta)
         return math.sqrt(max(rise, 0.0))
 
 
@@ -509,6 +512,8 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     elif failed:
         effect = "; the intervals may be too narrow" if failed > tail * count else ""
         fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored{effect}")
+    if crossing := sum(not objective.constraints.are_met(end) for end in fits.thetas):
+        fits.warnings.append(f"{crossing} of {count} resamples leave {_CONSTRAINT}; the intervals may be too wide")
     if len(fits.thetas) and len(fits.thetas) * tail < BOOTSTRAP.min_tail_resamples:
         enough = math.ceil(round(BOOTSTRAP.min_tail_resamples / tail * count / len(fits.thetas), 6))
         few = f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals"
@@ -548,7 +553,7 @@ def add_intervals(
     theta = objective.layout.flatten([*fit.parameters.values()])
     reason = "" if fit.converged else "the fit did not converge"
     if objective.constraints.active(theta):
-        reason = "the fit ends on a constraint: an order of parameters, or a sum of shares"
+        reason = f"the fit ends on {_CONSTRAINT}"
     if reason:
         return dataclasses.replace(fit, warnings=[*fit.warnings, f"no profile or bootstrap intervals: {reason}"])
     if options.profile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -428,3 +429,17 @@ def test_profiles_of_negative_binomial_counts_keep_theta(seed: int) -> None:
     b = found.parameters["b"]
     wanted = brentq(rise, b - 3, b, xtol=1e-10), brentq(rise, b, b + 3, xtol=1e-10)
     assert found.intervals["profile"]["b"] == pytest.approx(wanted, rel=1e-7)
+
+
+def test_intervals_warn_if_fits_leave_an_order_of_parameters() -> None:
+    x = np.linspace(0, 6, 14)
+    y = 2 * np.exp(-0.4 * x) + 1.5 * np.exp(-1.2 * x) + 0.05 * np.random.default_rng(0).normal(size=14)
+    options: dict[str, Any] = {"profile": True, "bootstrap": 20, "bounds": {"k1": (0, "k2")}}
+    fit = ad.fit("y ~ a*exp(-k1*x) + b*exp(-k2*x)", {"x": x, "y": y}, **options)
+    # The terms exchange their places on the way: the limits of `a` and `b` are the same.
+    assert fit.intervals["profile"]["a"] == pytest.approx(fit.intervals["profile"]["b"], rel=1e-4)
+    for what in ("the profile of `a`", "the profile of `b`", r"\d+ of 20 resamples"):
+        assert any(re.match(f"{what} leaves? a constraint: an order", warning) for warning in fit.warnings)
+    apart = 2 * np.exp(-0.4 * x) + 40 * np.exp(-3 * x) + 0.001 * np.random.default_rng(0).normal(size=14)
+    fit = ad.fit("y ~ a*exp(-k1*x) + b*exp(-k2*x)", {"x": x, "y": apart}, **options)
+    assert not any("constraint" in warning for warning in fit.warnings)
