@@ -329,10 +329,10 @@ def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Arra
     is_binary = objective.loss == "bce" and objective.components == 1
     if not (is_binary or len(objective.classes or ()) == 2) or objective.rows > RESIDUALS.max_sorted_rows:
         return None
-    values = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
-    target, score = values[0], values[-1]
+    target, *_, score = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones_like(target)
-    order = np.argsort(-score, kind="stable")
+    counted = np.flatnonzero(weight)  # scores of rows of weight 0 are no thresholds
+    order = counted[np.argsort(-score[counted], kind="stable")]
     is_last = np.append(np.diff(score[order]) != 0, True)  # the last of rows with equal scores
     true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
     if not (np.isin(target, (0, 1)).all() and np.isfinite(score).all() and true[-1] > 0 and false[-1] > 0):
