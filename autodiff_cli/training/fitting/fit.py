@@ -503,8 +503,7 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         # Only gradient methods have a rate that is too high if the loss rises; with other ones, its scale changed.
         losses = [record["loss"] for record in progress.history][0 if method in OPTIMIZERS else -1 :]
         reasons = [*explain_failure(objective, outcome, losses), closing]
-    is_at_minimum &= not separation
-    return FitVerdict(is_at_minimum, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
+    return FitVerdict(is_at_minimum and not separation, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
 
 
 def _with_kinks(
@@ -564,8 +563,7 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     enough = optimization.RESTARTS.poor_r_squared if objective.is_network else optimization.RESTARTS.perfect_r_squared
     if not explained < enough:
         return ""
-    better = _better_frequency_fit(objective, outcome)
-    if better is not None:
+    if (better := _better_frequency_fit(objective, outcome)) is not None:
         starts = minimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
         return f"{share} another frequency explains far more; start from {starts}"
     structure, sigmas = residual_structure(objective, outcome.theta), goodness.RESIDUALS.systematic_sigmas
@@ -613,8 +611,8 @@ def _likelier_fit(objective: Objective, outcome: Outcome) -> Array | None:
 def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit with other frequencies that is far better than the fit from the user's frequencies; else None."""
     names, user_starts = objective.layout.element_names, objective.user_starts
-    frequencies = {names[k] for k in symmetries.Sinusoids(objective).frequencies} if objective.has_residuals else set()
-    if user_starts.isdisjoint(frequencies):
+    is_checked = user_starts and objective.has_residuals
+    if not is_checked or user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
     # A steep curve makes effective variances large, so that its residuals look small.

@@ -403,7 +403,8 @@ class _Profile:
         bounds = self._objective.bounds.with_fixed(self._element, value)
         starts = bounds.clip(starts)
         batch = repeat_objective(self._objective, len(starts), bounds)
-        outcomes = refit(batch, starts, effort, True, StoppingRule(evaluations=PROFILE.max_evaluations))
+        stop = StoppingRule(evaluations=PROFILE.max_evaluations)
+        outcomes = refit(batch, starts, effort, are_all_searched=True, stop=stop)
         ends = [*(end.theta for end in outcomes if end.divergence is None), *starts]
         ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
         deviances = np.array([_deviance(self._objective, end) for end in ends])
