@@ -88,8 +88,9 @@ Numbers = Mapping[str, Any]  # by what they are called
 
 
 def size_of(at: Trace) -> float | None:
-    """The size of the largest amount that is handed on; None where ways to compute differ by right: where numbers are
-    not of sizes that can be multiplied in any order, or where digits are lost and a warning says so."""
+    """The size of the largest amount that is added up, as if nothing cancelled; None where ways to compute differ by
+    right: where numbers are not of sizes that can be multiplied in any order, or where a warning says that digits are
+    lost."""
     if any(caveat.kind == "precision" for caveat in at.warnings) or _depends_on_rounding(at):
         return None
     numbers = [*at.values, *(x for x in at.adjoints_or_none if x is not None)]
@@ -97,8 +98,15 @@ def size_of(at: Trace) -> float | None:
     sizes = np.abs(np.concatenate([np.ravel(x) for x in numbers]))
     if not (np.isfinite(sizes) & ((sizes == 0) | ((sizes > MODERATE[0]) & (sizes < MODERATE[1])))).all():
         return None
-    handed = [given.amount for several in at.contributions for given in several]
-    return float(max(np.max(np.abs(x)) for x in (1.0, at.value, *handed)))
+    reached = [0.0] * len(at.values)  # adjoints of which nothing cancels; a sum of rounding errors is as large as these
+    reached[at.tape.outputs[0]] = 1.0
+    for i in reversed(range(len(reached))):
+        for given in at.contributions[i]:
+            # An operation on whole arrays adds up products of its adjoints and inputs.
+            inputs = [at.values[k] for k in at.tape.inputs[i]]
+            factors = [np.size(at.values[i]), *inputs] if given.local is None else [given.local]
+            reached[given.to] += reached[i] * max(float(np.max(np.abs(x), initial=0.0)) for x in factors)
+    return max(float(np.max(np.abs(at.value))), *reached)
 
 
 # Operations that IEEE 754 rounds correctly, so that all ways to compute them agree.
