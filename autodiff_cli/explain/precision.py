@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from heapq import heapreplace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.algebra.conditions import with_pairwise_choices
@@ -37,7 +37,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
-from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
+from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds, from_float
 from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
 from autodiff_cli.numbers.kind import Kind
 
@@ -181,7 +181,9 @@ def _nearest_float(number: Number) -> float:
 
 
 _BITS = 128  # bits of ball arithmetic: rounding is negligible compared with the width of the boxes
-_MAX_BOXES = 1024  # boxes of an enclosure; more would give tighter bounds, and take longer
+_MAX_EVALUATIONS = 20_000  # of nodes, for the bounds of one output; more give tighter bounds, and take longer
+_MAX_DEPTH = 50  # halvings of a variable's interval
+_TOLERANCE = 2.0**-50  # relative; bounds within it of a number that is attained are not improved
 
 Interval = tuple[Number, Number]  # its ends, as fractions or balls
 FloatBounds: TypeAlias = tuple[float, float]
@@ -203,9 +205,8 @@ class ProvenBounds(NamedTuple):
 def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence[str]) -> ProvenBounds:
     """Return proven bounds of the value and of the derivatives with respect to `wrt`.
 
-    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. Boxes that may contain the smallest
-    or the largest number are examined by its derivatives. If these keep their signs and nothing jumps, that number is
-    at a corner.
+    Each is bounded by branch and bound (Moore, Kearfott and Cloud, *Introduction to Interval Analysis*, 2009, chapters
+    6 and 9): boxes are halved while they may hold a smaller or a larger number than those found.
 
     Args:
         formula: the formula, of numbers.
@@ -218,58 +219,83 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     >>> enclosed.bounds["value"]
     (2.25, 4.0)
     """
-    varying = {name: formula.leaves[name] for name, (low, high) in intervals.items() if low is not high}
     slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in wrt])
-    outputs = [formula.output, *slopes]
-    tape, boxes = Tape(outputs), [*_boxes(intervals, [*varying])]
     with interval_arithmetic(_BITS) as kind:
-        evaluate = ForwardPass(tape, kind)
-        ends = zip(*(_output_ends(tape, evaluate, box) for box in boxes), strict=True)
         bounds = {
-            name: _extremes(formula, output, varying, kind, boxes, own)
-            for name, output, own in zip([VALUE, *map(derivative_key, wrt)], outputs, ends, strict=True)
+            name: _extremes(formula, output, intervals, kind)
+            for name, output in zip([VALUE, *map(derivative_key, wrt)], [formula.output, *slopes], strict=True)
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
 
-def _extremes(
-    formula: Formula,
-    output: Node,
-    varying: Mapping[str, Node],
-    kind: Kind[Number],
-    boxes: Sequence[Mapping[str, Interval]],
-    ends: Sequence[FloatBounds],
-) -> FloatBounds:
-    """Return the least lower and the greatest upper end of an output over all boxes.
-
-    Only the boxes that may contain these are examined. There, if slopes have one sign and nothing jumps, the output is
-    smallest and largest at corners. Elsewhere interval arithmetic may have tighter ends than balls.
-
-    Args:
-        ends: the ends of the output over each box, in ball arithmetic.
-    """
-    slopes = gradient_nodes(with_pairwise_choices(output), [*varying.values()])
+def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval], kind: Kind[Number]) -> FloatBounds:
+    """Return the least lower and the greatest upper bound of an output."""
+    varying = [name for name, (low, high) in intervals.items() if low is not high]
+    slopes = gradient_nodes(with_pairwise_choices(output), [formula.leaves[name] for name in varying])
     tape = Tape([formula.output, output, *slopes])
     evaluate, evaluate_all = ForwardPass(Tape([output]), kind), ForwardPass(tape, kind)
-    without_balls = cache(lambda: _ends_without_balls(tape, boxes))
-    tight_ends: dict[int, FloatBounds] = {}
+    boxes, budget, depth = [dict(intervals)], _MAX_EVALUATIONS // len(tape.nodes), 0
+    least, most = math.inf, -math.inf  # of the numbers found: at least the minimum, at most the maximum
+    lowest, highest = math.inf, -math.inf  # bounds over all boxes that are not halved
+    while boxes:
+        bounds = []
+        for box, interval_ends in zip(boxes, _interval_ends(tape, boxes), strict=True):
+            _, own, *spans = map(_intersection, _ball_ends(tape, evaluate_all, box), interval_ends)
+            reset_jumps()
+            is_smooth = ball.is_finite(_evaluate_over(evaluate, box)[-1]) and not has_possible_jump()
+            minimum, maximum = (_extreme(evaluate, box, zip(varying, spans, strict=True), side) for side in (0, 1))
+            least, most = min(least, minimum.found[1]), max(most, maximum.found[0])
+            bounds.append(_intersection(own, (minimum.bounds[0], maximum.bounds[1])) if is_smooth else own)
+        smaller, larger = (x * (1 + math.copysign(_TOLERANCE, sign * x)) for x, sign in ((least, -1), (most, 1)))
+        is_open = [low < smaller or high > larger for low, high in bounds]
+        budget -= len(boxes)
+        if 2 * sum(is_open) > budget or depth == _MAX_DEPTH * len(varying):
+            is_open = [False] * len(boxes)
+        for low, high in itertools.compress(bounds, map(operator.not_, is_open)):
+            lowest, highest = min(lowest, low), max(highest, high)
+        boxes = [
+            half for box in itertools.compress(boxes, is_open) for half in _halves(box, varying[depth % len(varying)])
+        ]
+        depth += 1
+    return lowest + 0.0, highest + 0.0  # without the sign of a zero
 
-    def examine(k: int) -> FloatBounds:
-        spans = _output_ends(tape, evaluate_all, boxes[k])
-        if (exact := _bounds_at_corners(evaluate, boxes[k], zip(varying, spans[2:], strict=True))) is None:
-            spans = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(spans, without_balls()[k], strict=True)]
-            exact = _bounds_at_corners(evaluate, boxes[k], zip(varying, spans[2:], strict=True))
-        return exact or spans[1]
 
-    def extreme(side: int, sign: int) -> float:
-        queue = sorted((sign * tight_ends.get(k, pair)[side], k not in tight_ends, k) for k, pair in enumerate(ends))
-        while queue[0][1]:
-            k = queue[0][2]
-            tight_ends[k] = examine(k)
-            heapreplace(queue, (sign * tight_ends[k][side], False, k))
-        return sign * queue[0][0] + 0.0  # without the sign of a zero
+class _Extreme(NamedTuple):
+    """Bounds of the minimum or maximum over a box, and of a number that may be it."""
 
-    return extreme(0, 1), extreme(1, -1)
+    bounds: FloatBounds
+    found: FloatBounds
+
+
+def _extreme(
+    evaluate: ForwardPass[Number], box: Mapping[str, Interval], slopes: Iterable[tuple[str, FloatBounds]], side: int
+) -> _Extreme:
+    """Return the minimum (side 0) or the maximum (side 1) of a smooth output over a box.
+
+    Along variables whose slope has one sign, it is at an end of the box. Along the others, the output differs from its
+    value in the middle by at most slope times distance (the mean value theorem).
+    """
+    place, rest = dict(box), ball.ZERO
+    for name, (least, most) in slopes:
+        low, high = box[name]
+        middle = (low + high) / 2
+        end = box[name][side if least >= 0 else 1 - side] if least >= 0 or most <= 0 else middle
+        if end is middle:
+            slope = ball.interval_between(from_float(least), from_float(most))
+            rest += slope * (ball.interval_between(low, high) - middle)
+        place[name] = (end, end)
+    value = _evaluate_over(evaluate, place)[-1]
+    return _Extreme(float_bounds(value + rest), float_bounds(value))
+
+
+def _halves(box: Mapping[str, Interval], name: str) -> Iterator[dict[str, Interval]]:
+    low, high = box[name]
+    middle = (low + high) / 2
+    return ({**box, name: half} for half in ((low, middle), (middle, high)))
+
+
+def _intersection(first: FloatBounds, second: FloatBounds) -> FloatBounds:
+    return max(first[0], second[0]), min(first[1], second[1])
 
 
 def _evaluate_over(evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[Number]:
@@ -277,13 +303,13 @@ def _evaluate_over(evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -
     return evaluate({name: ball.interval_between(*sides) for name, sides in box.items()})
 
 
-def _output_ends(tape: Tape, evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[FloatBounds]:
-    """Return the ends of all outputs over a box."""
+def _ball_ends(tape: Tape, evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[FloatBounds]:
+    """Return the ends of all outputs over a box in ball arithmetic."""
     values = _evaluate_over(evaluate, box)
     return [float_bounds(values[i]) for i in tape.outputs]
 
 
-def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[FloatBounds]]:
+def _interval_ends(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[FloatBounds]]:
     """Return the ends of the outputs over each box in interval arithmetic.
 
     There, squares are never negative, and intervals end at the edge of a domain. The ends are infinite where the first
@@ -302,32 +328,3 @@ def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> 
         [(a, b) if is_known and a <= b else (-math.inf, math.inf) for a, b in zip(*box, strict=True)]
         for box, is_known in zip(sides.T.tolist(), is_defined, strict=True)
     ]
-
-
-def _boxes(intervals: Mapping[str, Interval], varying: Sequence[str]) -> Iterator[dict[str, Interval]]:
-    """Yield the boxes of a regular grid over the intervals."""
-    count = max(1, int(_MAX_BOXES ** (1 / max(1, len(varying)))))
-    for places in itertools.product(range(count), repeat=len(varying)):
-        box = dict(intervals)
-        for name, k in zip(varying, places, strict=True):
-            low, high = intervals[name]
-            step = (high - low) / count
-            box[name] = (low + step * k if k else low, low + step * (k + 1) if k + 1 < count else high)
-        yield box
-
-
-def _bounds_at_corners(
-    evaluate: ForwardPass[Number], box: Mapping[str, Interval], slopes: Iterable[tuple[str, FloatBounds]]
-) -> FloatBounds | None:
-    """Return the range over a box from its corners; None if a slope may change its sign or a value may jump."""
-    lowest, highest = dict(box), dict(box)
-    for name, slope in slopes:
-        if not (slope[0] >= 0 or slope[1] <= 0):
-            return None
-        first, last = box[name] if slope[0] >= 0 else box[name][::-1]
-        lowest[name], highest[name] = (first, first), (last, last)
-    reset_jumps()
-    if not ball.is_finite(_evaluate_over(evaluate, box)[-1]) or has_possible_jump():
-        return None
-    corners = [_evaluate_over(evaluate, corner)[-1] for corner in (lowest, highest)]
-    return (float_bounds(corners[0])[0], float_bounds(corners[1])[1]) if all(map(ball.is_finite, corners)) else None
