@@ -105,7 +105,7 @@ def common_divisor(numbers: Iterable[ExactNumber]) -> ExactNumber:
 @functools.lru_cache(4096)
 def exact_number(text: str) -> ExactNumber | None:
     """Return the exact number of a literal; None for a named constant, and for a literal that no float represents."""
-    if len(text) < 16 and text.isascii() and text.isdigit():
+    if len(text) < 16 and text.isdecimal():
         return ExactNumber(int(text))
     if len(text) > _MAX_LITERAL_LENGTH:
         return None

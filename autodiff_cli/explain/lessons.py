@@ -309,8 +309,8 @@ class _PlaceholderTexts:
         self._show = show
 
     def fill_in(self, paragraph: str) -> str:
-        """Return a paragraph with its placeholders replaced; a Python session stays as it is."""
-        return paragraph if is_session(paragraph) else _PLACEHOLDER.sub(lambda slot: self.text(slot[1]), paragraph)
+        """Return a paragraph with its placeholders replaced."""
+        return _PLACEHOLDER.sub(lambda slot: self.text(slot[1]), paragraph)
 
     def text(self, slot: str) -> str:
         """Return the text for a placeholder; the head of `lessons.toml` lists them."""

@@ -24,7 +24,7 @@ def test_literals(text: str, expected: ExactNumber) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["pi", "nan", "inf", "1e999999999", "1e-999999999", "0.1234567890123456789", "1" * 5000]
+    "text", ["pi", "nan", "inf", "1e999999999", "1e-999999999", "0.1234567890123456789", f"{2**53 + 1}", "1" * 5000]
 )
 def test_what_no_float_holds_as_written_is_left_alone(text: str) -> None:
     assert exact_number(text) is None

@@ -588,12 +588,13 @@ def test_names_that_the_formula_defines_take_no_values(tmp_path: Path) -> None:
         assert "`p` is defined in the expression, so it takes no value" in refused.stderr
 
 
-def test_models_and_data_stand_in_either_order(tmp_path: Path) -> None:
+def test_models_and_data_stand_in_either_order_and_options_between_them(tmp_path: Path) -> None:
     data = tmp_path / "d.csv"
     data.write_text("x,y\n0,1\n1,3\n2,5.5\n3,7\n4,9.2\n")
     models = ["y ~ a + b*x", "y ~ a*x"]
     assert run_cli(["train", str(data), models[0]]) == run_cli(["train", models[0], str(data)])
     assert run_cli(["compare", *models, str(data)]) == run_cli(["compare", str(data), *models])
+    assert run_cli(["train", "--likelihood", "(y - a)^2", "--plot", str(data)]).status == 0  # no sign of a model
     saved = str(tmp_path / "m.json")
     run_cli(["train", models[0], str(data), "--save", saved])
     predicted = run_cli(["predict", saved, str(data)])

@@ -96,7 +96,7 @@ def test_names_are_compared_in_one_form() -> None:
         ({"x": [], "y": []}, "no rows"),
         ({"x": [[1, 2]], "y": [1]}, r"`x` has the shape \(1, 2\)"),
         ({"x": 3.0, "y": [1]}, r"`x` has the shape \(\)"),
-        ({"x": ["1", "2"], "y": [1, 2]}, "`x` holds values that are not numbers"),
+        ({"x": ["1", "2"], "y": [1, 2]}, "`x` holds values that are not numbers$"),
         ({"x": np.array([0, 1], "datetime64[D]"), "y": [1, 2]}, r"not numbers; use \(t - t\[0\]\)/np.timedelta64"),
         ({"x": [1j, 2], "y": [1, 2]}, "`x` holds values that are not numbers"),
         ({"x": [[1, 2], [3]], "y": [1, 2]}, "`x` holds values that are not numbers"),

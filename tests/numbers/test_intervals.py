@@ -339,3 +339,12 @@ def test_poles_and_maxima_between_two_neighbouring_floats_are_enclosed(name: str
         assert not found.is_continuous.any()
     else:
         assert ((found.lower == -1) | (found.upper == 1)).all()
+
+
+def test_a_product_that_cannot_be_negative_is_never_negative() -> None:
+    """So that its root is defined everywhere, and likewise one that cannot be positive."""
+    sides = [pair for pair in itertools.product((-2.0, -1.0, 0.0, 1.0, 2.0), repeat=2) if pair[0] <= pair[1]]
+    for a, b in itertools.product(sides, repeat=2):
+        found = Intervals.between(*a) * Intervals.between(*b)
+        exact = [x * y for x, y in itertools.product(a, b)]
+        assert (np.sign(found.lower), np.sign(found.upper)) == (np.sign(min(exact)), np.sign(max(exact)))

@@ -371,6 +371,12 @@ def test_portable_remainder_and_maximum() -> None:
         assert OPERATIONS[name](*xs) == pytest.approx(call(name, *xs), rel=0, abs=0, nan_ok=True), (name, xs)
 
 
+@each("x", [-inf, inf, 0.5, 2.5])
+@each("y", [0.5, -0.5, 2.0, 3.0, -3.0, 0.0, inf])
+def test_portable_powers_are_those_of_real_numbers(x: float, y: float) -> None:
+    assert OPERATIONS["pow"](x, y) == pytest.approx(call("pow", x, y), nan_ok=True)
+
+
 def test_special_functions_of_numbers_need_no_library() -> None:
     """Which takes longer to import than a gradient to compute."""
     calls = "; ".join(

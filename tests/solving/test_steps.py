@@ -151,6 +151,17 @@ def test_kinds_are_the_signs_of_the_eigenvalues(seed: int, size: int) -> None:
     assert kinds_of_points(system, ends, ends, ends + 1) == ["minimum"]
 
 
+@given(st.integers(0, 10**9), st.integers(2, 4))
+def test_no_kind_is_claimed_where_an_eigenvalue_is_zero(seed: int, size: int) -> None:
+    """A sum of fewer squares than unknowns; rounding errors move its zero eigenvalue to either side of 0."""
+    roots = np.random.default_rng(seed).integers(-9, 10, (size - 1, size))
+    squares = ["(" + " + ".join(f"({k})*{name}" for k, name in zip(row, "wxyz", strict=False)) + ")^2" for row in roots]
+    program = read(" + ".join(squares))
+    system = System.of_objective({name: program.leaves[name] for name in "wxyz"[:size]}, program.output)
+    ends = np.zeros((size, 1))
+    assert kinds_of_points(system, ends, ends, ends) == ["degenerate"]
+
+
 @given(st.floats(-2, 2), st.floats(0.01, 2), st.floats(1e-6, 3))
 def test_a_kind_is_that_of_every_point_of_a_box(c: float, beyond: float, radius: float) -> None:
     """The Hessian of x³/6 + c·x·y + y²/2 is regular but for x = c², where its determinant x - c² is 0."""

@@ -228,7 +228,7 @@ class BatchedFit:
         is_squares, is_failed = objective.kind is LossKind.SQUARES, ~self.select(lambda end: end.converged)
         is_convex = objective.is_linear if is_squares else objective.kind is LossKind.LIKELIHOOD
         if is_convex and objective.is_generalised_linear:
-            return is_failed, np.zeros(len(every), np.bool_)
+            return is_failed, np.zeros_like(is_failed)
         explained = self._r_squared()
         enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
         structure = diagnosis.residual_structures(self._batch, self.theta, every)

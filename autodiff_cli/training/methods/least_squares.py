@@ -411,7 +411,7 @@ def project_linear_each(batch: Batch, fits: Fits, points: Array, adjusted: Mask)
     is_usable = np.isfinite(triangles).all(axis=(1, 2))
     triangles[~is_usable] = 0.0
     jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
-    scale = np.max(np.abs(jacobian), axis=1, initial=0.0)  # squares would underflow
+    scale = np.abs(jacobian).max(axis=1)  # squares would underflow
     scale[scale == 0] = 1.0
     steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
     remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))

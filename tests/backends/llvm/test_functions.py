@@ -14,6 +14,7 @@ from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Op, constant, get_op, variable
 from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ARRAYS
 from tests.backends.llvm.compiled import alone, by_row, every_width
 from tests.each import each
 from tests.numbers.test_arrays import ELEMENTWISE, by_arrays, inputs_of, same
@@ -143,3 +144,12 @@ def test_a_library_without_vectors_gives_the_same_functions(monkeypatch: pytest.
         op = get_op(name)
         wanted = by_arrays(op, [(v, 1.7) if op.min_inputs == 2 else (v,) for v in x.tolist()])
         np.testing.assert_allclose(values, wanted, rtol=1e-15, err_msg=name)
+
+
+def test_composites_of_numbers_alone_are_those_of_numpy() -> None:
+    ops = [op for op in ELEMENTWISE if op.name not in ARRAYS.table]
+    points = [tuple(0.3 + 0.2 * k for k in range(len(inputs_of(op)[0]))) for op in ops]
+    outputs = [op(*map(constant, map(repr, point))) for op, point in zip(ops, points, strict=True)]
+    found = by_row(LlvmBackend(1), outputs, {"x": np.zeros(1)})
+    for op, point, value in zip(ops, points, found[:, 0].tolist(), strict=True):
+        assert same(op, value, by_arrays(op, [point])[0]), op.name

@@ -285,6 +285,7 @@ def test_arrays_are_drawn_with_what_is_known() -> None:
     found = trace(parse("sum(tanh(W @ x))"), {"W": [[1.0, 0.0], [0.0, 1.0]], "x": [0.5, 2.0]})
     svg = to_svg(build_drawing(found), number_formats(None)[1])
     assert "value [0.5, 2]" in svg
+    assert "2 numbers" in svg  # the slopes of tanh
     assert [edge.get("data-local") for edge in edges(svg)].count(None) == 3
 
 

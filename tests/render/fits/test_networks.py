@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -80,6 +81,7 @@ def test_a_healthy_network_is_reported_as_healthy() -> None:
         (LayerUnits("mlp.0", "relu", 8, 0, 0),), (LayerGradients("mlp.0", 0.5, 0.1), LayerGradients("mlp.1", 0.4, 0.1))
     )
     assert "healthy" in diagnosis(healthy)
+    assert re.search(r"mlp.0 +8 relu +none", diagnosis(healthy))
     assert diagnosis_document(healthy)["problems"] == []
 
 
@@ -89,6 +91,8 @@ def test_every_problem_comes_with_what_to_do() -> None:
         (LayerGradients("mlp.0", 1e-9, 1e9), LayerGradients("mlp.1", 1.0, 1.0)),
     )
     text = diagnosis(sick)
+    assert re.search(r"mlp.0 +8 relu +3 dead", text)
+    assert re.search(r"mlp.1 +8 tanh +8 saturated", text)
     assert "3 of 8 units are dead" in text
     assert "8 of 8 units are saturated" in text
     assert "at the start the gradient is only 1e-09, but 1 in the last layer" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 import re
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
+from autodiff_cli.render.fit_tables import comparison_report
+from autodiff_cli.render.report import Paper
 from autodiff_cli.training.fitting.comparison import (
     ComparedModel,
     Comparison,
@@ -284,6 +287,9 @@ def test_held_out_rows_of_all_models_have_one_scale(loss: str) -> None:
     found = ad.compare(models, data, loss=loss)
     scales = [one.fit.scale or 1.0 for one in found.models]
     assert max(scales) > 1.02 * min(scales)
+    sheet = io.StringIO()
+    comparison_report(found).write(Paper(sheet))
+    assert "all with the scale of the model with the least scatter" in sheet.getvalue()
     scale, fold_of_row = max(scales) if target == "counts" else min(scales), assign_folds(30, 5, 0)
     for one in found.models:
         total = 0.0

@@ -365,8 +365,10 @@ def test_certain_predictions_and_impossible_means() -> None:
         for loss, mean in (("poisson", -1.0), ("bce", -0.2), ("bce", 1.2), ("negative_binomial", -1.0)):
             terms = row_figures.row_likelihoods(loss, np.array([[0.0, 1]]), zeros + mean, zeros + 1, 0.5, 2.0)
             assert np.isnan(terms.log_likelihood[0, 1]), loss
-        terms = row_figures.row_likelihoods("bce", np.array([[0.0, 1]]), np.array([[0.0, 1]]), zeros + 4, 0.5)
-    assert (terms.pearson.tolist(), terms.deviance.tolist()) == ([[0, 0]], [[0, 0]])
+        for loss in ("poisson", "bce", "negative_binomial"):
+            y = np.array([[0.0, 1]])
+            terms = row_figures.row_likelihoods(loss, y, y, zeros + 4, 0.5, 2.0)
+            np.testing.assert_allclose([terms.pearson, terms.deviance], [zeros, zeros], err_msg=loss)
 
 
 @each(
