@@ -82,11 +82,11 @@ def split_orders(bounds: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...]
                 (canonical_name(a), canonical_name(b)) for a, b in pairs if isinstance(a, str) is isinstance(b, str)
             ]
             numbers[name] = tuple(None if isinstance(limit, str) else limit for limit in limits)
-    below: dict[str, set[str]] = {}
+    sorter = graphlib.TopologicalSorter[str]()
     for low, high in orders:
-        below.setdefault(high, set()).add(low)
+        sorter.add(high, low)
     try:
-        ranks = [*graphlib.TopologicalSorter(below).static_order()]
+        ranks = [*sorter.static_order()]
     except graphlib.CycleError:
         raise OptionError("bounds: the parameters cannot be in this order, which is a cycle") from None
     return tuple(sorted(orders, key=lambda pair: ranks.index(pair[1]))), numbers

@@ -34,6 +34,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import project_linear
 from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
+from autodiff_cli.training.fitting.symmetries import order_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
@@ -200,10 +201,8 @@ def check_profile(objective: Objective) -> None:
         raise OptionError(f"profile needs least squares or a likelihood, not {problem}; use bootstrap instead")
     if objective.is_penalised:
         raise OptionError("profile needs a likelihood, which a penalised fit does not have; use bootstrap")
-    if objective.layout.size > PROFILE.max_parameters:
-        raise OptionError(
-            f"profile handles at most {PROFILE.max_parameters} parameters, not {objective.layout.size}; use bootstrap"
-        )
+    if (count := objective.layout.size) > PROFILE.max_parameters:
+        raise OptionError(f"profile handles at most {PROFILE.max_parameters} parameters, not {count}; use bootstrap")
 
 
 class BetterFit(Exception):  # noqa: N818 - a better fit is no error
@@ -351,12 +350,11 @@ class _Profile:
         the height, the value behind the jump is returned.
         """
         for number in range(1, PROFILE.max_root_steps):
-            slope = (outer_rise - inner_rise) / (outer - inner)
-            middle = inner + (rise - inner_rise) / slope if math.isfinite(slope) and slope else math.nan
-            share = (middle - inner) / (outer - inner)
-            if number % 4 == 0 or not 0.02 < share < 0.98:  # secants alone may shorten one side without end
-                is_bisected = number % 4 == 0 or math.isnan(share)
-                middle = inner + (outer - inner) * (0.5 if is_bisected else min(max(share, 0.02), 0.98))
+            change = outer_rise - inner_rise
+            # Secants alone may shorten one side without end.
+            is_bisected = number % 4 == 0 or not (change and math.isfinite(change))
+            share = 0.5 if is_bisected else min(max((rise - inner_rise) / change, 0.02), 0.98)
+            middle = inner + (outer - inner) * share
             if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):
                 break
             height = self._root_deviance(middle)
@@ -400,7 +398,7 @@ class _Profile:
         """Return the root deviance of the best fit at a value, from some starts moved to it and, with an effort, from
         others. Raises BetterFit for a fit better than the estimate.
         """
-        bounds = self._objective.bounds.with_fixed(self._element, value)
+        bounds = self._objective.constraints.within(self._objective.bounds.with_fixed(self._element, value))
         starts = bounds.clip(starts)
         batch = repeat_objective(self._objective, len(starts), bounds)
         stop = StoppingRule(evaluations=PROFILE.max_evaluations)
@@ -492,15 +490,15 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         objective = objective.select_rows(objective.column(WEIGHT) > 0)
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
 
-    def converged_ends(selections: Iterator[RowIndex]) -> Array:
+    def converged_ends(samples: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
         if objective.model.matches and not objective.is_penalised:  # some rows may lack a level
             unknown = undetermined(objective, theta)
-            selections = (
-                some for some in selections if (undetermined(objective.select_rows(some), theta) <= unknown).all()
-            )
-        outcomes = refit_rows(objective, theta, selections)
-        return np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
+            samples = (some for some in samples if (undetermined(objective.select_rows(some), theta) <= unknown).all())
+        outcomes = refit_rows(objective, theta, samples)
+        ends = np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
+        # Ordered terms may exchange their places in a sample.
+        return order_terms(objective, ends) if objective.orders and len(ends) else ends
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
     failed = count - len(fits.thetas)
@@ -552,11 +550,10 @@ def add_intervals(
         return fit
     intervals, warnings = dict[str, dict[str, Any]](), list[str]()
     theta = objective.layout.flatten([*fit.parameters.values()])
-    reason = "" if fit.converged else "the fit did not converge"
-    if objective.constraints.active(theta):
-        reason = f"the fit ends on {_CONSTRAINT}"
-    if reason:
+    on_constraint = f"the fit ends on {_CONSTRAINT}" if objective.constraints.active(theta) else ""
+    if reason := on_constraint or ("" if fit.converged else "the fit did not converge"):
         return dataclasses.replace(fit, warnings=[*fit.warnings, f"no profile or bootstrap intervals: {reason}"])
+    objective = copy_with(objective, bounds=objective.constraints.within(objective.bounds))
     if options.profile:
         low, high, warnings = profile_intervals(objective, theta, fit)
         intervals["profile"] = _intervals_by_name(objective, low, high)

@@ -471,6 +471,18 @@ class Constraints(NamedTuple):
         is_ordered = all(theta[low] <= theta[high] for low, high in self.orders)
         return is_ordered and all(theta[[*part]].sum() <= 1 + _SUM_TOLERANCE for part in self.shares)
 
+    def within(self, bounds: Bounds) -> Bounds:
+        """Return bounds with those that follow from the order of parameters.
+
+        >>> Constraints([(0, 1)]).within(Bounds.unbounded(2).with_fixed(0, 3.0)).low
+        array([3., 3.])
+        """
+        box = bounds.copy()
+        for low, high in (*self.orders, *reversed(self.orders)):
+            box.low[high] = max(box.low[low], box.low[high])
+            box.high[low] = min(box.high[low], box.high[high])
+        return box
+
     def restore(self, theta: Array) -> Array:
         """Return the point with values exchanged that are not in order, and shares divided by a sum above 1."""
         point = theta.copy()
