@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from flint import arb
 
-from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.autodiff.sweeps import ForwardPass, forward
 from autodiff_cli.graph.node import Gate, Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number, Undecided
-from autodiff_cli.numbers.balls import precision
+from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, precision, reset_jumps
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import where
 
@@ -213,3 +213,27 @@ def _is_tiny(x: Number, arguments: Sequence[Number], bits: int) -> bool:
     limit = max(sizes, default=arb(1)) * arb(2) ** (-bits // 2)
     tiny = arb(2) ** (-min(bits, bits_for_digits(MAX_CANCELLED_DIGITS)) // 2)
     return bool(ball.as_ball(x).abs_upper() <= limit.min(tiny))
+
+
+class BallFunction:
+    """Graphs evaluated in balls, at points and over boxes."""
+
+    def __init__(self, names: Sequence[str], outputs: Sequence[Node], bits: int) -> None:
+        self._names, self._bits = names, bits
+        self._tape = Tape(outputs)
+        with interval_arithmetic(bits) as kind:
+            self._sweep = ForwardPass(self._tape, kind)
+
+    def __call__(self, point: Sequence[Number]) -> list[Number] | None:
+        """Return the outputs; None if one may be undefined, unbounded or discontinuous there."""
+        with interval_arithmetic(self._bits):
+            reset_jumps()
+            values = self._sweep(dict(zip(self._names, point, strict=True)))
+            outputs = [values[i] for i in self._tape.outputs]
+            return None if has_possible_jump() or not all(map(ball.is_finite, outputs)) else outputs
+
+    def bounds(self, point: Sequence[Number]) -> list[Number]:
+        """Return enclosures of the outputs, nan where they may be undefined; they may be discontinuous."""
+        with interval_arithmetic(self._bits):
+            values = self._sweep(dict(zip(self._names, point, strict=True)))
+        return [values[i] for i in self._tape.outputs]

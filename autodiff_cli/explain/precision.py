@@ -21,11 +21,12 @@ from typing import Any, NamedTuple, TypeAlias
 from autodiff_cli.algebra.conditions import with_pairwise_choices
 from autodiff_cli.autodiff.arbitrary_precision import (
     MAX_CANCELLED_DIGITS,
+    BallFunction,
     PreciseValues,
     bits_for_digits,
     evaluate_to_digits,
 )
-from autodiff_cli.autodiff.sweeps import ForwardPass, forward
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.record import Contribution, NodeWarning, Trace
 from autodiff_cli.explain.tracing import SweepGraphs
@@ -38,8 +39,6 @@ from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds, from_float
-from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
-from autodiff_cli.numbers.kind import Kind
 
 _GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
@@ -220,31 +219,32 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     (2.25, 4.0)
     """
     slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in wrt])
-    with interval_arithmetic(_BITS) as kind:
+    with ball.working_precision(_BITS):
         bounds = {
-            name: _extremes(formula, output, intervals, kind)
+            name: _extremes(formula, output, intervals)
             for name, output in zip([VALUE, *map(derivative_key, wrt)], [formula.output, *slopes], strict=True)
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
 
-def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval], kind: Kind[Number]) -> FloatBounds:
+def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval]) -> FloatBounds:
     """Return the least lower and the greatest upper bound of an output."""
     varying = [name for name, (low, high) in intervals.items() if low is not high]
     slopes = gradient_nodes(with_pairwise_choices(output), [formula.leaves[name] for name in varying])
-    tape = Tape([formula.output, output, *slopes])
-    evaluate, evaluate_all = ForwardPass(Tape([output]), kind), ForwardPass(tape, kind)
+    outputs = [formula.output, output, *slopes]
+    tape = Tape(outputs)
+    evaluate, evaluate_all = (BallFunction([*intervals], each, _BITS) for each in ([output], outputs))
     boxes, budget, depth = [dict(intervals)], _MAX_EVALUATIONS // len(tape.nodes), 0
     least, most = math.inf, -math.inf  # of the numbers found: at least the minimum, at most the maximum
     lowest, highest = math.inf, -math.inf  # bounds over all boxes that are not halved
     while boxes:
         bounds = []
         for box, interval_ends in zip(boxes, _interval_ends(tape, boxes), strict=True):
-            _, own, *spans = map(_intersection, _ball_ends(tape, evaluate_all, box), interval_ends)
-            reset_jumps()
-            is_smooth = ball.is_finite(_evaluate_over(evaluate, box)[-1]) and not has_possible_jump()
+            place = [ball.interval_between(*sides) for sides in box.values()]
+            _, own, *spans = map(_intersection, map(float_bounds, evaluate_all.bounds(place)), interval_ends)
             minimum, maximum = (_extreme(evaluate, box, zip(varying, spans, strict=True), side) for side in (0, 1))
             least, most = min(least, minimum.found[1]), max(most, maximum.found[0])
+            is_smooth = evaluate(place) is not None
             bounds.append(_intersection(own, (minimum.bounds[0], maximum.bounds[1])) if is_smooth else own)
         smaller, larger = (x * (1 + math.copysign(_TOLERANCE, sign * x)) for x, sign in ((least, -1), (most, 1)))
         is_open = [low < smaller or high > larger for low, high in bounds]
@@ -268,23 +268,22 @@ class _Extreme(NamedTuple):
 
 
 def _extreme(
-    evaluate: ForwardPass[Number], box: Mapping[str, Interval], slopes: Iterable[tuple[str, FloatBounds]], side: int
+    evaluate: BallFunction, box: Mapping[str, Interval], slopes: Iterable[tuple[str, FloatBounds]], side: int
 ) -> _Extreme:
     """Return the minimum (side 0) or the maximum (side 1) of a smooth output over a box.
 
     Along variables whose slope has one sign, it is at an end of the box. Along the others, the output differs from its
     value in the middle by at most slope times distance (the mean value theorem).
     """
-    place, rest = dict(box), ball.ZERO
+    place, rest = {name: low for name, (low, _) in box.items()}, ball.ZERO
     for name, (least, most) in slopes:
         low, high = box[name]
         middle = (low + high) / 2
-        end = box[name][side if least >= 0 else 1 - side] if least >= 0 or most <= 0 else middle
-        if end is middle:
+        place[name] = box[name][side if least >= 0 else 1 - side] if least >= 0 or most <= 0 else middle
+        if place[name] is middle:
             slope = ball.interval_between(from_float(least), from_float(most))
             rest += slope * (ball.interval_between(low, high) - middle)
-        place[name] = (end, end)
-    value = _evaluate_over(evaluate, place)[-1]
+    (value,) = evaluate.bounds([*place.values()])
     return _Extreme(float_bounds(value + rest), float_bounds(value))
 
 
@@ -296,17 +295,6 @@ def _halves(box: Mapping[str, Interval], name: str) -> Iterator[dict[str, Interv
 
 def _intersection(first: FloatBounds, second: FloatBounds) -> FloatBounds:
     return max(first[0], second[0]), min(first[1], second[1])
-
-
-def _evaluate_over(evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[Number]:
-    """Return enclosures of the values of all nodes over a box."""
-    return evaluate({name: ball.interval_between(*sides) for name, sides in box.items()})
-
-
-def _ball_ends(tape: Tape, evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[FloatBounds]:
-    """Return the ends of all outputs over a box in ball arithmetic."""
-    values = _evaluate_over(evaluate, box)
-    return [float_bounds(values[i]) for i in tape.outputs]
 
 
 def _interval_ends(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[FloatBounds]]:

@@ -23,10 +23,10 @@ from flint import arb, arb_mat, fmpq, fmpq_mat, fmpq_poly, fmpz, fmpz_mat
 from autodiff_cli.algebra.exact import literal_value
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.array_types import Array
-from autodiff_cli.autodiff.sweeps import ForwardPass
+from autodiff_cli.autodiff.arbitrary_precision import BallFunction
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import ONE, ZERO, Node, Op, constant, is_literal, variable
-from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_order
+from autodiff_cli.graph.tape import LazyTable, substitute, topological_order
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers import balls
 from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
@@ -56,30 +56,6 @@ _POLYNOMIAL_OPERATIONS: dict[Op | None, Callable[..., fmpq_poly | None]] = {
     add: operator.add, sub: operator.sub, mul: operator.mul, neg: operator.neg, square: lambda x: x * x,
     div: lambda x, y: x / y[0] if y.degree() == 0 else None,
 }  # fmt: skip
-
-
-class BallFunction:
-    """Graphs evaluated in balls, at points and over boxes."""
-
-    def __init__(self, names: Sequence[str], outputs: Sequence[Node], bits: int) -> None:
-        self._names, self._bits = names, bits
-        self._tape = Tape(outputs)
-        with balls.interval_arithmetic(bits) as kind:
-            self._sweep = ForwardPass(self._tape, kind)
-
-    def __call__(self, point: Sequence[Number]) -> list[Number] | None:
-        """Return the outputs; None if one may be undefined, unbounded or discontinuous there."""
-        with balls.interval_arithmetic(self._bits):
-            balls.reset_jumps()
-            values = self._sweep(dict(zip(self._names, point, strict=True)))
-            outputs = [values[i] for i in self._tape.outputs]
-            return None if balls.has_possible_jump() or not all(map(ball.is_finite, outputs)) else outputs
-
-    def bounds(self, point: Sequence[Number]) -> list[Number]:
-        """Return enclosures of the outputs, nan where they may be undefined; they may be discontinuous."""
-        with balls.interval_arithmetic(self._bits):
-            values = self._sweep(dict(zip(self._names, point, strict=True)))
-        return [values[i] for i in self._tape.outputs]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.autodiff.arbitrary_precision import bits_for_digits
+from autodiff_cli.autodiff.arbitrary_precision import BallFunction, bits_for_digits
 from autodiff_cli.autodiff.unrolling import unroll
 from autodiff_cli.data.json_records import NOT_IN_DOCUMENT
 from autodiff_cli.formula.formula import Formula, as_mapping
@@ -335,7 +335,7 @@ def solve(problem: BoxProblem) -> Solution:
                     unresolved += [_hull(system, point) for point in region.points]
                 else:
                     points += [p for p in region.points if not any(proof.overlap(p, known) for known in points)]
-            is_defined = proof.BallFunction(system.names, others, problem.bits)
+            is_defined = BallFunction(system.names, others, problem.bits)
             for point in points:
                 if is_defined(point) is None:
                     unresolved.append(_hull(system, point))
@@ -526,7 +526,7 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     with ball.working_precision(problem.bits):
         result = problem.search(system)
         zeros, sides, kinds, undecided = _proven_zeros(problem, system, result)
-        objective = proof.BallFunction(system.names, [output], problem.bits)
+        objective = BallFunction(system.names, [output], problem.bits)
         regions, undecided = _decided_regions(problem, system, undecided)
         clusters = [(point, region) for region in regions for point in region.points]
         enclosures = zeros + [point for point, _ in clusters]

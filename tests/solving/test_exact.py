@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 import autodiff_cli as ad
+from autodiff_cli.autodiff.arbitrary_precision import BallFunction
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import constant, variable
@@ -167,10 +168,10 @@ def test_values_in_fields(field: proof._Field, text: str, coefficients: list[Fra
 def test_points_with_exact_coordinates_are_recognized(text: str, near: float) -> None:
     program = read(text)
     f, leaf = program.output, program.leaves["x"]
-    prover = proof.BallFunction(["x"], [f], BITS)
+    prover = BallFunction(["x"], [f], BITS)
     with ball.working_precision(BITS):
         x = arb(near)
-        slope = proof.BallFunction(["x"], gradient_nodes(f, [leaf]), BITS)
+        slope = BallFunction(["x"], gradient_nodes(f, [leaf]), BITS)
         for _ in range(9):  # Newton's method
             value, rise = prover([x]), slope([x])
             assert value is not None

@@ -20,10 +20,11 @@ from mpmath import mp, mpf
 
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
+from autodiff_cli.autodiff.arbitrary_precision import BallFunction
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.solving import proof, solutions
 from autodiff_cli.solving import search as searches
-from autodiff_cli.solving.proof import BallFunction, as_fraction
+from autodiff_cli.solving.proof import as_fraction
 from autodiff_cli.solving.search import System
 from autodiff_cli.solving.solutions import BoxProblem, _hulls_on_grid
 from tests.each import each
