@@ -106,7 +106,8 @@ def size_of(at: Trace) -> float | None:
             inputs = [at.values[k] for k in at.tape.inputs[i]]
             factors = [np.size(at.values[i]), *inputs] if given.local is None else [given.local]
             reached[given.to] += reached[i] * max(float(np.max(np.abs(x), initial=0.0)) for x in factors)
-    return max(float(np.max(np.abs(at.value))), *reached)
+    size = float(np.max([np.max(np.abs(at.value)), *reached]))
+    return size if math.isfinite(size) else None
 
 
 # Operations that IEEE 754 rounds correctly, so that all ways to compute them agree.
