@@ -452,15 +452,14 @@ class DetectedDialect:
         units_text = _decode_header(units_record, lines + 1)
         ahead = stream if look_ahead else io.BytesIO(stream.peek().rpartition(b"\n")[0])
         sample = _sample_records(ahead, dialect.comment)
+        text = _name_all_columns(text, sample, dialect.delimiter)
         self.delimiter = delimiter = dialect.delimiter or _detect_delimiter(text, sample)
         self.detected_decimal = _detect_decimal(text, sample, delimiter)
         self.certain_decimal = dialect.decimal or self.detected_decimal
         self.decimal = self.certain_decimal or "."
         self.comment = dialect.comment or ""
-        self.notes: list[str] = []
-        if comments:
-            lines_were = "comment line was" if len(comments) == 1 else "comment lines were"
-            self.notes.append(f"{len(comments)} {lines_were} skipped")
+        lines_were = "comment line was" if len(comments) == 1 else "comment lines were"
+        self.notes = [f"{len(comments)} {lines_were} skipped"] if comments else []
         last_comment = comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip() if comments else ""
         commented_names = split_record(last_comment, delimiter)
         self.header = split_record(text, delimiter)
@@ -572,6 +571,18 @@ def _sample_records(stream: BinaryIO, comment: str | None) -> list[str]:
     lines = (line.decode("utf-8", "replace").strip("\r\n") for line in iter(stream.readline, b""))
     records = (line for line in lines if line.strip() and not (comment and line.lstrip().startswith(comment)))
     return list(itertools.islice(records, _SAMPLE_RECORDS))
+
+
+def _name_all_columns(header: str, sample: Sequence[str], delimiter: str | None) -> str:
+    """Return the header of a table, with an empty name for the names of rows if it lacks one, as R's `write.table`
+    writes it: names are in quotes, and those of rows are the first cells.
+    """
+    is_quoted = "\n" not in header and all(line.startswith('"') for line in (header, *sample))
+    for mark in ([delimiter] if delimiter else DELIMITER_NAMES) if is_quoted else ():
+        rows = [split_record(line, mark) for line in sample]
+        if {len(row) * bool(row[-1]) for row in rows} == {len(split_record(header, mark)) + 1}:
+            return f'""{mark}{header}'
+    return header
 
 
 def _detect_delimiter(first: str, sample: Sequence[str]) -> str:

@@ -80,6 +80,9 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x,y\n1,13/02/2024\n3,2024-02-14\n", {"date_format": "DD/MM/YYYY"}, [0, 86400]),
         ("x,y\n1,9/2/2024\n3,10/2/2024\n", {"date_format": "D/M/YYYY"}, [0, 86400]),
         ("x,y\n1,\u22122.5\n3,4\n", {}, [-2.5, 4]),  # the minus sign of typesetting
+        ('"x" "y"\n"Mazda RX4" 1 2\n"Fiat 128" 3 4\n', {}, [2, 4]),  # names of rows, as R's write.table writes them
+        ('"x","y"\n"a, b",1,2\n"c",3,4\n', {}, [2, 4]),
+        ('"y";"x"\n"1";2,5;1\n"2";4;3\n', {"delimiter": ";"}, [2.5, 4]),
         ("x,y\n1,Feb 13 2024 10h\n3,Feb 13 2024 12h\n", {"date_format": "%b %d %Y %Hh"}, [0, 7200]),
     ],
 )
@@ -345,6 +348,11 @@ def test_options_without_an_effect_on_a_format_are_refused(tmp_path: Path) -> No
             message = str(error)
         is_refused = f"--{name.replace('_', '-')} has no effect on" in message
         assert is_refused == (name not in used), (ending, name, message)
+
+
+@each("content", ["x,y\na,1,2\nb,3,4\n", '"x","y"\n"a",1,\n"b",3,\n', '"x","y"\n"a",1\n"b",3,4\n'])
+def test_rows_have_names_only_if_all_begin_with_a_quoted_cell_that_the_header_lacks(content: str) -> None:
+    assert opened(content).names == ("x", "y")
 
 
 def test_no_header() -> None:
