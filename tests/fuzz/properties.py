@@ -594,7 +594,9 @@ def searches(case: Case) -> None:
     values = [value_at(x) for x in samples]
     zeros, optima = f.solve(box, max_boxes=MAX_BOXES), f.minimize(box, max_boxes=MAX_BOXES)
     for a, b in (root.enclosure[chosen] for root in zeros.roots if root.unique):
-        if b - a > RIGHT * min(abs(a), abs(b)) and math.nextafter(a, b) < b and not a <= 0 <= b:
+        # Both ends are rounded outward, by at most a unit in the last place.
+        nearby = math.nextafter(a, b)
+        if b - a > RIGHT * min(abs(a), abs(b)) and math.nextafter(nearby, b) < b and not a <= 0 <= b:
             raise Broken(f"a proven zero is only known to be between {a!r} and {b!r}")
     pairs = pairwise(zip(samples, values, strict=True))
     crossings = [_crossing(value_at, a, b) for (a, left), (b, right) in pairs if left * right < 0]
