@@ -35,7 +35,7 @@ from autodiff_cli.formula.derivatives import has_arrays
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import derivative_key, gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import Tape, substitute
+from autodiff_cli.graph.tape import Tape, leaf_names, substitute
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds, from_float
@@ -229,7 +229,7 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
 
 def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval]) -> FloatBounds:
     """Return the least lower and the greatest upper bound of an output."""
-    varying = [name for name, (low, high) in intervals.items() if low is not high]
+    varying = [name for name, (low, high) in intervals.items() if low is not high and name in leaf_names([output])]
     slopes = gradient_nodes(with_pairwise_choices(output), [formula.leaves[name] for name in varying])
     outputs = [formula.output, output, *slopes]
     tape = Tape(outputs)
