@@ -239,7 +239,9 @@ def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval])
     lowest, highest = math.inf, -math.inf  # bounds over all boxes that are not halved
     while boxes:
         bounds = []
-        for box, interval_ends in zip(boxes, _interval_ends(tape, boxes), strict=True):
+        # Balls alone suffice for monotonic functions; they do not need NumPy.
+        ends = _interval_ends(tape, boxes) if depth else [[(-math.inf, math.inf)] * len(outputs)]
+        for box, interval_ends in zip(boxes, ends, strict=True):
             place = [ball.interval_between(*sides) for sides in box.values()]
             _, own, *spans = map(_intersection, map(float_bounds, evaluate_all.bounds(place)), interval_ends)
             minimum, maximum = (_extreme(evaluate, box, zip(varying, spans, strict=True), side) for side in (0, 1))
@@ -253,9 +255,7 @@ def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval])
             is_open = [False] * len(boxes)
         for low, high in itertools.compress(bounds, map(operator.not_, is_open)):
             lowest, highest = min(lowest, low), max(highest, high)
-        boxes = [
-            half for box in itertools.compress(boxes, is_open) for half in _halves(box, varying[depth % len(varying)])
-        ]
+        boxes = [half for box in itertools.compress(boxes, is_open) for half in _halves(box, varying, depth)]
         depth += 1
     return lowest + 0.0, highest + 0.0  # without the sign of a zero
 
@@ -287,7 +287,9 @@ def _extreme(
     return _Extreme(float_bounds(value + rest), float_bounds(value))
 
 
-def _halves(box: Mapping[str, Interval], name: str) -> Iterator[dict[str, Interval]]:
+def _halves(box: Mapping[str, Interval], names: Sequence[str], depth: int) -> Iterator[dict[str, Interval]]:
+    """Return the halves of a box along one of its variables, which take turns."""
+    name = names[depth % len(names)]
     low, high = box[name]
     middle = (low + high) / 2
     return ({**box, name: half} for half in ((low, middle), (middle, high)))
