@@ -46,6 +46,11 @@ def test_numbers_that_rise_or_fall_have_exact_bounds(text: str, ends: dict[str, 
         assert (low, high) == pytest.approx((min(numbers), max(numbers)), rel=1e-14)
 
 
+def test_bounds_of_monotonic_functions_need_no_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert bounds(parse("x^2"), {"x": (1.5, 2.5)}) == {VALUE: (2.25, 6.25), "x": (3.0, 5.0)}
+
+
 @pytest.mark.slow
 @each(
     ("text", "ends", "value", "slope"),
