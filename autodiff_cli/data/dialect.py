@@ -577,11 +577,12 @@ def _name_all_columns(header: str, sample: Sequence[str], delimiter: str | None)
     """Return the header of a table, with an empty name for the names of rows if it lacks one, as R's `write.table`
     writes it: names are in quotes, and those of rows are the first cells.
     """
-    is_quoted = "\n" not in header and all(line.startswith('"') for line in (header, *sample))
-    for mark in ([delimiter] if delimiter else DELIMITER_NAMES) if is_quoted else ():
-        rows = [split_record(line, mark) for line in sample]
-        if {len(row) * bool(row[-1]) for row in rows} == {len(split_record(header, mark)) + 1}:
-            return f'""{mark}{header}'
+    marks = [delimiter] if delimiter else [*DELIMITER_NAMES]
+    is_uneven = not any(_is_regular(mark, (header, *sample)) for mark in marks)
+    for mark in marks if is_uneven and all(line.startswith('"') for line in (header, *sample)) else ():
+        named = f'""{mark}{header}'
+        if sample and _is_regular(mark, (named, *sample)) and not any(line.endswith(mark) for line in sample):
+            return named
     return header
 
 

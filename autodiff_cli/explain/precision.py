@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -220,19 +219,16 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     """
     slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in wrt])
     with ball.working_precision(_BITS):
-        bounds = {
-            name: _extremes(formula, output, intervals)
-            for name, output in zip([VALUE, *map(derivative_key, wrt)], [formula.output, *slopes], strict=True)
-        }
+        ends = [_extremes(formula, output, intervals) for output in (formula.output, *slopes)]
+    bounds = dict(zip([VALUE, *map(derivative_key, wrt)], ends, strict=True))
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
 
 def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval]) -> FloatBounds:
     """Return the least lower and the greatest upper bound of an output."""
-    varying = [name for name, (low, high) in intervals.items() if low is not high and name in leaf_names([output])]
+    varying = [name for name in leaf_names([output]) if intervals[name][0] is not intervals[name][1]]
     slopes = gradient_nodes(with_pairwise_choices(output), [formula.leaves[name] for name in varying])
-    outputs = [formula.output, output, *slopes]
-    tape = Tape(outputs)
+    tape = Tape(outputs := [formula.output, output, *slopes])
     evaluate, evaluate_all = (BallFunction([*intervals], each, _BITS) for each in ([output], outputs))
     boxes, budget, depth = [dict(intervals)], _MAX_EVALUATIONS // len(tape.nodes), 0
     least, most = math.inf, -math.inf  # of the numbers found: at least the minimum, at most the maximum
@@ -253,10 +249,13 @@ def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval])
         budget -= len(boxes)
         if 2 * sum(is_open) > budget or depth == _MAX_DEPTH * len(varying):
             is_open = [False] * len(boxes)
-        for low, high in itertools.compress(bounds, map(operator.not_, is_open)):
-            lowest, highest = min(lowest, low), max(highest, high)
-        boxes = [half for box in itertools.compress(boxes, is_open) for half in _halves(box, varying, depth)]
-        depth += 1
+        halves = list[dict[str, Interval]]()
+        for box, (low, high), is_halved in zip(boxes, bounds, is_open, strict=True):
+            if is_halved:
+                halves += _halves(box, varying, depth)
+            else:
+                lowest, highest = min(lowest, low), max(highest, high)
+        boxes, depth = halves, depth + 1
     return lowest + 0.0, highest + 0.0  # without the sign of a zero
 
 

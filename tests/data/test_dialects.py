@@ -83,6 +83,7 @@ def column(file: DataSource, name: str) -> list[float]:
         ('"x" "y"\n"Mazda RX4" 1 2\n"Fiat 128" 3 4\n', {}, [2, 4]),  # names of rows, as R's write.table writes them
         ('"x","y"\n"a, b",1,2\n"c",3,4\n', {}, [2, 4]),
         ('"y";"x"\n"1";2,5;1\n"2";4;3\n', {"delimiter": ";"}, [2.5, 4]),
+        ('"x","y"\n"a", 2\n"b", 4\n', {}, [2, 4]),
         ("x,y\n1,Feb 13 2024 10h\n3,Feb 13 2024 12h\n", {"date_format": "%b %d %Y %Hh"}, [0, 7200]),
     ],
 )

@@ -101,10 +101,10 @@ def size_of(at: Trace) -> float | None:
     reached = [0.0] * len(at.values)  # adjoints of which nothing cancels; a sum of rounding errors is as large as these
     reached[at.tape.outputs[0]] = 1.0
     for i in reversed(range(len(reached))):
+        # An operation on whole arrays adds up products of its adjoints and inputs.
+        whole = [np.size(at.values[i]), *(at.values[k] for k in at.tape.inputs[i])]
         for given in at.contributions[i]:
-            # An operation on whole arrays adds up products of its adjoints and inputs.
-            inputs = [at.values[k] for k in at.tape.inputs[i]]
-            factors = [np.size(at.values[i]), *inputs] if given.local is None else [given.local]
+            factors = whole if given.local is None else [given.local]
             reached[given.to] += reached[i] * max(float(np.max(np.abs(x), initial=0.0)) for x in factors)
     size = float(np.max([np.max(np.abs(at.value)), *reached]))
     return size if math.isfinite(size) else None
