@@ -286,18 +286,12 @@ class Command:
 
     def help(self, width: int) -> str:
         """Return the help of the command, for lines of at most `width` columns."""
-        import typer
-        from typer.main import get_command
+        from typer import Context
 
-        def declared() -> None: ...
-
-        declared.__doc__ = self.function.__doc__
-        app, kind = typer.Typer(add_completion=False, rich_markup_mode=None), _help_command(self.parameters)
-        values = "[--VARIABLE VALUE]... " if self.takes_values else ""
-        settings: dict[str, Any] = {"max_content_width": width, "terminal_width": width}
-        app.command(cls=kind, options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
-        command = get_command(app)
-        context = typer.Context(command, info_name=f"autodiff {self.name}", **settings)
+        usage = "[--VARIABLE VALUE]... [OPTIONS]" if self.takes_values else "[OPTIONS]"
+        text, kind = inspect.getdoc(self.function), _help_command(self.parameters)
+        command = kind(self.name, help=text, options_metavar=usage, rich_markup_mode=None)
+        context = Context(command, info_name=f"autodiff {self.name}", max_content_width=width, terminal_width=width)
         return _wrap_examples(command.get_help(context), width) + "\n"
 
 

@@ -76,8 +76,6 @@ class LabelColumn:
     def compacted(self) -> LabelColumn:
         """Return the labels without values that no row has."""
         used = np.flatnonzero(np.bincount(self.codes + 1)[1:])
-        if len(used) == len(self.values):
-            return self
         new_codes = np.full(len(self.values) + 1, -1, np.int32)
         new_codes[used] = np.arange(len(used))
         return LabelColumn(new_codes[self.codes], [self.values[code] for code in used.tolist()])

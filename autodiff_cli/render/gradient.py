@@ -75,8 +75,7 @@ def _write_uncertainty(paper: Paper, title: str, uncertainty: Uncertainty) -> No
 
 def uncertainty_document(uncertainty: Uncertainty) -> dict[str, Any]:
     """Return the uncertainty for JSON. Results that are not known are absent."""
-    names = ("stderr", "shares", "second_order", "monte_carlo", "recommended")
-    fields = {name: to_json(getattr(uncertainty, name)) for name in names}
+    fields = pick(uncertainty, "stderr", "shares", "second_order", "monte_carlo", "recommended")
     return {"value": fields["stderr"], **{name: field for name, field in fields.items() if field is not None}}
 
 

@@ -114,8 +114,6 @@ class Prover:
 
         A coordinate that is known exactly is a fraction.
         """
-        if not len(zeros):
-            return []
         edges = {-1: self._domain.lower, 1: self._domain.upper}
         enclosures: list[list[Number] | None] = []
         with ball.working_precision(self._bits):

@@ -460,8 +460,6 @@ def _proven_zeros(
     kinds = kinds_of_points(system, low, high, sides) if is_objective else [""] * len(distinct)
     is_covered = np.zeros(len(undecided), dtype=bool)
     for lower, upper, side, kind in zip(region.lower.T, region.upper.T, sides.T, kinds, strict=True):
-        if not len(undecided):
-            break
         # The Hessian is regular in the whole region. So the function is convex there if it is at its minimum, and has
         # no smaller values on edges.
         has_side = (side == undecided.side.T) | ((side == 0) & (kind == "minimum"))

@@ -323,8 +323,6 @@ def residual_triangle(components: int, width: int, block: Array, columns: Column
     """
     if WEIGHT in columns:
         block *= np.sqrt(columns[WEIGHT])
-    if components == 1:
-        return triangular_factor(block.T)
     return triangular_factor(block.reshape(components, width, -1).swapaxes(0, 1).reshape(width, -1).T)
 
 

@@ -255,21 +255,17 @@ class _LevenbergMarquardt:
         fits.evaluations[:] += 1
         actual = np.where(_is_usable(after), 1 - np.square(after[:, -1] / before), -math.inf)
         ratio = np.where(predicted > 0, actual / predicted, 0.0)
-        radius = fits.radius
-        if np.count_nonzero(fits.epochs) < len(radius):  # the first radius is only a guess
-            radius = np.where(fits.epochs == 0, np.minimum(radius, lengths), radius)
+        # The first radius is only a guess.
+        radius = np.where(fits.epochs == 0, np.minimum(fits.radius, lengths), fits.radius)
         fits.radius[:], fits.damping[:] = _update_regions(radius, damping, lengths, slope, actual, ratio)
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
-        if np.count_nonzero(is_accepted):
-            fits.move(is_accepted, trial[is_accepted], triangles[is_accepted], after[is_accepted])
-            self._report(fits, is_accepted)
+        fits.move(is_accepted, trial[is_accepted], triangles[is_accepted], after[is_accepted])
+        self._report(fits, is_accepted)
         # Steps have become negligible, also where residuals without rounding errors shrink without end.
         is_converged: Mask = fits.radius <= self._tolerance * norms(scale * theta)
-        is_flat = predicted <= self._tolerance
-        if np.count_nonzero(is_flat):
-            # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
-            most = np.where(damping == 0, SETTINGS.rounding_reduction, np.where(ratio <= 2, self._tolerance, -1.0))
-            is_converged |= is_flat & (np.abs(actual) <= most)
+        # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
+        most = np.where(damping == 0, SETTINGS.rounding_reduction, np.where(ratio <= 2, self._tolerance, -1.0))
+        is_converged |= (predicted <= self._tolerance) & (np.abs(actual) <= most)
         if hands_over:
             is_near = is_accepted & (predicted <= SETTINGS.near_reduction) & (damping == 0)
             self.is_near[fits.numbers] = is_near & ~is_converged
@@ -319,8 +315,7 @@ class _LevenbergMarquardt:
             trial, free = trial[is_tried], free[is_tried]
             triangles, sizes = self._evaluate(trial, fits.numbers)
             is_usable = _is_usable(sizes)
-            if np.count_nonzero(is_usable) < len(is_usable):
-                triangles[~is_usable], sizes[~is_usable] = 0.0, 0.0
+            triangles[~is_usable], sizes[~is_usable] = 0.0, 0.0
             following, is_unique, after = _gauss_newton_steps(triangles, sizes, free)
             is_better = is_usable & (after < SETTINGS.polish_reduction * before)
             is_better &= sizes[:, -1] <= SETTINGS.max_polish_rise * fits.norms[:, -1]
@@ -459,10 +454,9 @@ def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Arr
     """
     scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
     along, lengths, right = _decompose(triangles[:, :-1, :-1], triangles[:, :-1, -1], scale, free)
-    is_spanned, is_unique = lengths > DEPENDENCE_TOLERANCE * lengths[:, :1], np.ones(len(lengths), np.bool_)
-    if np.count_nonzero(is_spanned) < is_spanned.size:
-        along, lengths = np.where(is_spanned, along, 0.0), np.where(is_spanned, lengths, 1.0)
-        is_unique = is_spanned.sum(axis=1) == free.sum(axis=1)
+    is_spanned = lengths > DEPENDENCE_TOLERANCE * lengths[:, :1]
+    along, lengths = np.where(is_spanned, along, 0.0), np.where(is_spanned, lengths, 1.0)
+    is_unique = is_spanned.sum(axis=1) == free.sum(axis=1)
     return np.where(free, _apply(right.swapaxes(1, 2), along / -lengths) / scale, 0.0), is_unique, norms(along)
 
 
@@ -553,8 +547,6 @@ def _update_regions(
     """
     is_poor = ratio <= SETTINGS.poor_ratio
     is_good = ~is_poor & ((damping == 0) | (ratio >= SETTINGS.good_ratio))
-    if not np.count_nonzero(is_poor):
-        return np.where(is_good, 2 * lengths, radius), np.where(is_good, 0.5 * damping, damping)
     factor = np.where(actual < 0, np.fmax(0.1, 0.5 * slope / (slope + 0.5 * actual)), 0.5)
     return (
         np.where(is_poor, factor * np.minimum(radius, 10 * lengths), np.where(is_good, 2 * lengths, radius)),
@@ -580,8 +572,7 @@ def _trust_region_steps(
     usable = sizes > SETTINGS.zero_singular_value
     if free is not None:  # the last singular values are what rounding leaves of the other columns
         usable &= np.arange(free.shape[1]) < free.sum(axis=1)[:, None]
-    if np.count_nonzero(usable) < usable.size:
-        along, sizes = np.where(usable, along, 0.0), np.where(usable, sizes, 1.0)
+    along, sizes = np.where(usable, along, 0.0), np.where(usable, sizes, 1.0)
     damping = _find_damping(along, sizes, radius, damping)
     return -_apply(right.swapaxes(1, 2), along / (sizes + damping[:, None] / sizes)) / scale, damping
 

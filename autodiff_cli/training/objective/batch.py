@@ -79,11 +79,7 @@ class ObjectiveBatch:
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each fit."""
-        return self._total_weights[fits]
-
-    @cached_property
-    def _total_weights(self) -> Array:
-        return np.array([objective.total_weight for objective in self.objectives])
+        return np.array([self.objectives[fit].total_weight for fit in fits.tolist()])
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
@@ -337,10 +333,6 @@ class GroupBatch:
         numbers = np.sort(np.concatenate(rows))
         return GroupBatch(self.objective.select_rows(numbers), [np.searchsorted(numbers, some) for some in rows])
 
-    def target(self, fits: Fits) -> Array:
-        """Return the target in the rows of some groups, of shape (components, rows)."""
-        return self.evaluate(self.objective.kernels.target, np.zeros((len(fits), self.objective.layout.size)), fits)
-
     @property
     def weighted_counts(self) -> NDArray[np.intp]:
         """The number of target values in rows with a weight other than 0, of each fit."""
@@ -444,10 +436,6 @@ class GroupBatch:
         rows = np.broadcast_to(np.eye(width - 1), (len(fits), width - 1, width - 1))
         return self.rows_of(fits).factorize(columns, penalty[:, None, None] * np.dstack((rows, theta)))
 
-    def residuals(self, theta: Array, fits: Fits) -> Array:
-        """Return the unweighted residuals in the rows of some groups, of shape (components, rows)."""
-        return self.evaluate(self._kernels.residuals, theta, fits)
-
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
         return sums / (self.total_weights(fits) * self.objective.components)
@@ -457,7 +445,8 @@ class GroupBatch:
         """Return the sums of squares of the targets about their means, or about 0."""
         variations = []
         for part in self.parts(fits):
-            rows, deviations = self.rows_of(part), self.target(part)
+            unused = np.zeros((len(part), self.objective.layout.size))  # the target depends on no parameter
+            rows, deviations = self.rows_of(part), self.evaluate(self.objective.kernels.target, unused, part)
             if about_mean:
                 deviations = deviations - rows.spread(deviations[..., rows.starts])  # exactly 0 if all rows are equal
                 deviations -= rows.spread(rows.totals(deviations * rows.weights) / rows.totals(rows.weights))
@@ -487,7 +476,7 @@ class GroupBatch:
 
         def medians(points: Array, part: Fits) -> Array:
             rows = self.rows_of(part)
-            magnitudes = np.abs(self.residuals(points, part)) * np.sqrt(rows.weights)
+            magnitudes = np.abs(self.evaluate(self._kernels.residuals, points, part)) * np.sqrt(rows.weights)
             magnitudes[:, rows.weights == 0] = math.inf
             return rows.quantiles(magnitudes, (0.5,))[:, 0]
 

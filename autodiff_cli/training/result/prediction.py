@@ -477,11 +477,9 @@ def inverse(
         crossings = np.flatnonzero(signs[:-1] * signs[1:] < 0)
         exact = np.flatnonzero(np.diff(signs == 0, prepend=False) & (signs == 0))  # such as an end of the range
         places = np.concatenate((crossings, np.minimum(exact, len(points) - 2)))
-        roots, left, spreads = points[places], distances[places], distances[places]
-        if len(places):
-            before, after = (np.concatenate((points[crossings + k], points[exact])) for k in (0, 1))
-            roots = solve(lambda x: difference(x)[0], before, after)
-            left, spreads = difference(roots)
+        before, after = (np.concatenate((points[crossings + k], points[exact])) for k in (0, 1))
+        roots = solve(lambda x: difference(x)[0], before, after)
+        left, spreads = difference(roots)
         is_root = np.abs(left) < np.abs(distances[places]) + np.abs(distances[places + 1])  # not a pole
         places, roots, spreads = places[is_root], roots[is_root], spreads[is_root]
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
