@@ -311,14 +311,10 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
     outcome = optimization.optimize_multistart(method, objective, options, progress)
     if outcome.failure or objective.constraints.are_met(outcome.theta):
         return run, outcome
-    options = dataclasses.replace(options, starts=None)
-    at, notes = outcome.theta, len(progress.notes)
-    solution = optimization.optimize(method, objective.with_slacks(at), options, Progress())
-    feasible = objective.add_slacks(solution.theta, at)
-    for candidate in (copy_with(feasible, bounds=objective.bounds), feasible):
-        outcome = optimization.optimize(method, candidate, options, progress)
-        if candidate.constraints.are_met(outcome.theta):
-            break
+    options, notes = dataclasses.replace(options, starts=None), len(progress.notes)
+    candidate, outcome = optimization.fit_constrained(
+        objective, outcome.theta, lambda each, log: optimization.optimize(method, each, options, log), progress
+    )
     del progress.notes[notes:]  # they describe auxiliary bounds
     for tied in objective.constraints.active(outcome.theta):
         listed = format_names([objective.layout.names[k] for k in tied.positions], "`")
