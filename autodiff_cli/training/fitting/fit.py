@@ -312,9 +312,11 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
     if outcome.failure or objective.constraints.are_met(outcome.theta):
         return run, outcome
     options, notes = dataclasses.replace(options, starts=None), len(progress.notes)
-    candidate, outcome = optimization.fit_constrained(
-        objective, outcome.theta, lambda each, log: optimization.optimize(method, each, options, log), progress
-    )
+
+    def fit(candidate: Objective, has_slacks: bool) -> Outcome:
+        return optimization.optimize(method, candidate, options, Progress() if has_slacks else progress)
+
+    objective, outcome = minimization.fit_constrained(objective, outcome.theta, fit)
     del progress.notes[notes:]  # they describe auxiliary bounds
     for tied in objective.constraints.active(outcome.theta):
         listed = format_names([objective.layout.names[k] for k in tied.positions], "`")
@@ -324,7 +326,7 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
             else "sum to 1, which leaves no share for the last component"
         )
         progress.warnings.append(f"{listed} {difference}; the standard errors assume that this holds")
-    return run._replace(objective=candidate), outcome
+    return run._replace(objective=objective), outcome
 
 
 def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:

@@ -31,8 +31,8 @@ from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import project_linear
-from autodiff_cli.training.fitting.optimization import meet_constraints, refit, refit_rows
+from autodiff_cli.training.fitting.minimization import meet_constraints, project_linear
+from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule

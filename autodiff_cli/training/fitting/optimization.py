@@ -49,7 +49,7 @@ from autodiff_cli.training.objective.batch import (
     can_evaluate_together,
     repeat_objective,
 )
-from autodiff_cli.training.objective.objective import Objective, copy_with
+from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import diagnosis, goodness
@@ -500,38 +500,6 @@ def refit(
     return fitted.outcomes
 
 
-def fit_constrained(
-    objective: Objective, at: Array, fit: Callable[[Objective, Progress], Outcome], progress: Progress
-) -> tuple[Objective, Outcome]:
-    """Fit an objective within its constraints, near a point that leaves an order of parameters or a sum of shares.
-
-    Args:
-        fit: fits an objective from its start.
-
-    Returns:
-        The outcome, and the objective that has it: with bounds that keep the constraints if a free fit leaves them.
-    """
-    feasible = objective.add_slacks(fit(objective.with_slacks(at), Progress()).theta, at)
-    candidate = copy_with(feasible, bounds=objective.bounds)
-    outcome = fit(candidate, progress)
-    if not objective.constraints.are_met(outcome.theta):
-        candidate, outcome = feasible, fit(feasible, progress)
-    return candidate, outcome
-
-
-def meet_constraints(objective: Objective, outcome: Outcome, stop: StoppingRule = CONVERGENCE) -> Outcome:
-    """Return the outcome of a refit, or of one within the constraints if it leaves them."""
-    if outcome.failure or objective.constraints.are_met(outcome.theta):
-        return outcome
-    method = minimization.converging_method(objective, is_near=True)
-
-    def fit(each: Objective, _: Progress) -> Outcome:
-        batch = repeat_objective(each, 1)
-        return BatchedFit(batch, method, FitOptions(), starts=each.start[None], stop=stop).outcomes[0]
-
-    return fit_constrained(objective, outcome.theta, fit, Progress())[1]
-
-
 def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str], list[str]]:
     """Return the warning and the note on other minima of a fit, each in a list that may be empty.
 
@@ -582,7 +550,7 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
             points = symmetries.order_terms(objective, np.array([end.theta for end in ends]))
             ends = [dataclasses.replace(end, theta=point) for end, point in zip(ends, points, strict=True)]
         if objective.orders or objective.shares:
-            ends = [meet_constraints(batch.objective_of(k), end) for k, end in enumerate(ends)]
+            ends = [minimization.meet_constraints(batch.objective_of(k), end) for k, end in enumerate(ends)]
         if objective.kind is LossKind.LIKELIHOOD:
             ends = [_assess_likelihood_solution(batch.objective_of(k), end) for k, end in enumerate(ends)]
         outcomes += ends
