@@ -311,14 +311,12 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
     outcome = optimization.optimize_multistart(method, objective, options, progress)
     if outcome.failure or objective.constraints.are_met(outcome.theta):
         return run, outcome
-    options = dataclasses.replace(options, starts=None)
-    at, notes = outcome.theta, len(progress.notes)
-    solution = optimization.optimize(method, objective.with_slacks(at), options, Progress())
-    feasible = objective.add_slacks(solution.theta, at)
-    for candidate in (copy_with(feasible, bounds=objective.bounds), feasible):
-        outcome = optimization.optimize(method, candidate, options, progress)
-        if candidate.constraints.are_met(outcome.theta):
-            break
+    options, notes = dataclasses.replace(options, starts=None), len(progress.notes)
+
+    def fit(candidate: Objective, has_slacks: bool) -> Outcome:
+        return optimization.optimize(method, candidate, options, Progress() if has_slacks else progress)
+
+    objective, outcome = minimization.fit_constrained(objective, outcome.theta, fit)
     del progress.notes[notes:]  # they describe auxiliary bounds
     for tied in objective.constraints.active(outcome.theta):
         listed = format_names([objective.layout.names[k] for k in tied.positions], "`")
@@ -328,7 +326,7 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
             else "sum to 1, which leaves no share for the last component"
         )
         progress.warnings.append(f"{listed} {difference}; the standard errors assume that this holds")
-    return run._replace(objective=candidate), outcome
+    return run._replace(objective=objective), outcome
 
 
 def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:

@@ -31,10 +31,9 @@ from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import project_linear
+from autodiff_cli.training.fitting.minimization import meet_constraints, project_linear
 from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
-from autodiff_cli.training.fitting.symmetries import order_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
@@ -239,8 +238,6 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
             profile = _Profile(objective, theta, fit, element, unit)
             low[element], high[element] = profile.endpoint(-1, rise), profile.endpoint(1, rise)
             warnings += profile.warnings
-            if profile.leaves_constraints:
-                warnings.append(f"the profile of `{profile.name}` leaves {_CONSTRAINT}; its interval may be too wide")
     return low, high, warnings
 
 
@@ -264,7 +261,6 @@ class _Profile:
     Attributes:
         name: the name of the element.
         warnings: a sentence for each limit that is missing or on a bound.
-        leaves_constraints: whether one of the best fits breaks an order of parameters or a sum of shares.
     """
 
     def __init__(self, objective: Objective, theta: Array, fit: FittedModel, element: int, unit: float) -> None:
@@ -276,7 +272,7 @@ class _Profile:
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         self._linear = linear_mask(objective, (np.arange(len(theta)) != element) & (objective.kind is LossKind.SQUARES))
         self.warnings: list[str] = []
-        self._is_searched = self.leaves_constraints = False
+        self._is_searched = False
 
     def endpoint(self, side: int, rise: float) -> float:
         """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
@@ -400,18 +396,18 @@ class _Profile:
         """
         bounds = self._objective.constraints.within(self._objective.bounds.with_fixed(self._element, value))
         starts = bounds.clip(starts)
-        batch = repeat_objective(self._objective, len(starts), bounds)
+        objective = copy_with(self._objective, bounds=bounds)
         stop = StoppingRule(evaluations=PROFILE.max_evaluations)
-        outcomes = refit(batch, starts, effort, are_all_searched=True, stop=stop)
+        outcomes = refit(repeat_objective(objective, len(starts)), starts, effort, are_all_searched=True, stop=stop)
+        outcomes = [meet_constraints(objective, end, stop) for end in outcomes]
         ends = [*(end.theta for end in outcomes if end.divergence is None), *starts]
-        ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
+        ends = [end for end in ends if np.abs(end).max() < PROFILE.largest and objective.constraints.are_met(end)]
         deviances = np.array([_deviance(self._objective, end) for end in ends])
         if not np.isfinite(deviances).any():
             return math.inf
         best = int(np.nanargmin(deviances))
         theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
-        self.leaves_constraints |= not self._objective.constraints.are_met(theta)
         # Far out, where huge terms cancel, rounding alone makes some fits better than the estimate.
         nearby = theta + np.diag(theta * PROFILE.few_roundings)
         rises = ((_deviance(self._objective, point) - self._minimum) / self._unit for point in nearby)
@@ -495,10 +491,8 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         if objective.model.matches and not objective.is_penalised:  # some rows may lack a level
             unknown = undetermined(objective, theta)
             samples = (some for some in samples if (undetermined(objective.select_rows(some), theta) <= unknown).all())
-        outcomes = refit_rows(objective, theta, samples)
-        ends = np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
-        # Ordered terms may exchange their places in a sample.
-        return order_terms(objective, ends) if objective.orders and len(ends) else ends
+        ends = refit_rows(objective, theta, samples)
+        return np.array([end.theta for end in ends if end.converged]).reshape(-1, len(theta))
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
     failed = count - len(fits.thetas)
@@ -511,8 +505,6 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     elif failed:
         effect = "; the intervals may be too narrow" if failed > tail * count else ""
         fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored{effect}")
-    if crossing := sum(not objective.constraints.are_met(end) for end in fits.thetas):
-        fits.warnings.append(f"{crossing} of {count} resamples leave {_CONSTRAINT}; the intervals may be too wide")
     if len(fits.thetas) and len(fits.thetas) * tail < BOOTSTRAP.min_tail_resamples:
         enough = math.ceil(round(BOOTSTRAP.min_tail_resamples / tail * count / len(fits.thetas), 6))
         few = f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals"

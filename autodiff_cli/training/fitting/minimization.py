@@ -36,7 +36,7 @@ from autodiff_cli.training.methods.least_squares import fit_least_squares, proje
 from autodiff_cli.training.methods.quasi_newton import fit_smooth_loss
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repeat_objective
 from autodiff_cli.training.objective.model import unbounded_loss_hint
-from autodiff_cli.training.objective.objective import Objective, find_undefined
+from autodiff_cli.training.objective.objective import Objective, copy_with, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import curve_warnings
@@ -134,6 +134,37 @@ def minimize_and_check(
     if stop.evaluations is not None:
         return ends
     return [_check_stuck_solution(method, batch, k, end) if end.is_stuck else end for k, end in enumerate(ends)]
+
+
+def fit_constrained(
+    objective: Objective, at: Array, fit: Callable[[Objective, bool], Outcome]
+) -> tuple[Objective, Outcome]:
+    """Fit an objective within its constraints, near a point that leaves an order of parameters or a sum of shares.
+
+    Args:
+        fit: fits an objective from its start. The second argument is whether some of its parameters are slacks.
+
+    Returns:
+        The outcome, and the objective that has it: with bounds that keep the constraints if a free fit leaves them.
+    """
+    feasible = objective.add_slacks(fit(objective.with_slacks(at), True).theta, at)
+    candidate = copy_with(feasible, bounds=objective.bounds)
+    outcome = fit(candidate, False)
+    if not objective.constraints.are_met(outcome.theta):
+        candidate, outcome = feasible, fit(feasible, False)
+    return candidate, outcome
+
+
+def meet_constraints(objective: Objective, outcome: Outcome, stop: StoppingRule = CONVERGENCE) -> Outcome:
+    """Return the outcome of a refit, or of one within the constraints if it leaves them."""
+    if outcome.failure or objective.constraints.are_met(outcome.theta):
+        return outcome
+    method = converging_method(objective, is_near=True)
+
+    def fit(each: Objective, _: bool) -> Outcome:
+        return minimize_and_check(method, repeat_objective(each, 1), each.start[None], stop=stop)[0]
+
+    return fit_constrained(objective, outcome.theta, fit)[1]
 
 
 def _check_stuck_solution(method: str, batch: Batch, fit: int, end: Outcome) -> Outcome:

@@ -546,6 +546,11 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
             else ObjectiveBatch([objective.select_rows(some) for some in chosen])
         )
         ends = refit(batch, np.tile(theta, (len(chosen), 1)))
+        if objective.orders:  # ordered terms may exchange their places in a sample
+            points = symmetries.order_terms(objective, np.array([end.theta for end in ends]))
+            ends = [dataclasses.replace(end, theta=point) for end, point in zip(ends, points, strict=True)]
+        if objective.orders or objective.shares:
+            ends = [minimization.meet_constraints(batch.objective_of(k), end) for k, end in enumerate(ends)]
         if objective.kind is LossKind.LIKELIHOOD:
             ends = [_assess_likelihood_solution(batch.objective_of(k), end) for k, end in enumerate(ends)]
         outcomes += ends

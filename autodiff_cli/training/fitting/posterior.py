@@ -100,7 +100,8 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
-    upper, bounds = [each.position for each in objective.constraints.solved(objective.start)], objective.bounds
+    bounds = objective.bounds
+    upper = [each.position for each in objective.constraints.solved(objective.start, bounds)]
     if objective.shares or np.isfinite((bounds.low[upper], bounds.high[upper])).any():
         raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if hyperparameters(objective.priors) and not isinstance(objective.data, MemoryRows):
@@ -207,7 +208,7 @@ def draw_posterior(
         log: remembers evaluations of the density. With the log of an earlier run, the chains continue where they ended.
         on_draw: is called from time to time.
     """
-    ordered = objective.constraints.solved(start)
+    ordered = objective.constraints.solved(start, objective.bounds)
     slack = objective.with_slacks(start) if ordered else objective
     problem = slack, slack.start if ordered else start, options
     density = Density(*problem, Density(*problem).find_similar_levels() if hyperparameters(objective.priors) else ())

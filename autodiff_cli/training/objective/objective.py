@@ -501,12 +501,12 @@ class Objective(ModelOverRows):
         replaced, box = dict[Node, Node](), self.bounds.copy()
         start = self.constraints.restore(theta)
         at_start = start.copy()
-        for each in self.constraints.solved(start):
+        for each in self.constraints.solved(start, box):
             k = each.position
             box.low[k], box.high[k] = 0.0, each.limit or math.inf
-            at_start[k] = max(each.sign * (start[k] - each.value(start)), 0.0)
+            at_start[k] = each.sign * (start[k] - each.value(start))
             self._replace(replaced, each, self.model.program.leaves[self.layout.names[k]])
-        changes: dict[str, Any] = {"bounds": box, "start": at_start, "constraints": Constraints()}
+        changes: dict[str, Any] = {"bounds": box, "start": box.clip(at_start), "constraints": Constraints()}
         return self.substituted(replaced, user_starts=frozenset(self.parameters), **changes)
 
     def add_slacks(self, theta: Array, at: Array) -> Self:
@@ -519,7 +519,7 @@ class Objective(ModelOverRows):
         """
         start = theta.copy()
         box = self.bounds.copy()
-        for each in self.constraints.solved(at):
+        for each in self.constraints.solved(at, self.bounds):
             k = each.position
             start[k] = each.value(start) + each.sign * start[k]
             part = [k, *each.others]

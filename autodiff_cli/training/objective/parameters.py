@@ -492,10 +492,14 @@ class Constraints(NamedTuple):
             point[[*part]] /= max(1.0, point[[*part]].sum())
         return point
 
-    def solved(self, theta: Array) -> list[Dependency]:
-        """Return each constraint solved for the larger parameter of an order, or the largest share."""
-        orders = [Dependency(high, [low], 0.0, 1.0) for low, high in self.orders]
-        largest = [part[int(np.argmax(theta[[*part]]))] for part in self.shares]
+    def solved(self, theta: Array, bounds: Bounds) -> list[Dependency]:
+        """Return each constraint solved for the larger parameter of an order, or the largest share.
+
+        Fixed parameters are not solved for. The bounds keep their order; see `within`.
+        """
+        is_free = bounds.low < bounds.high
+        orders = [Dependency(high, [low], 0.0, 1.0) for low, high in self.orders if is_free[low] and is_free[high]]
+        largest = [max(part, key=lambda k: (is_free[k], theta[k])) for part in self.shares]
         shares = zip(largest, self.shares, strict=True)
         return [*orders, *(Dependency(each, [k for k in part if k != each], 1.0, -1.0) for each, part in shares)]
 
@@ -510,7 +514,7 @@ class Constraints(NamedTuple):
         parts = [[k for k in part if theta[k] > 0] for part in self.shares]  # shares of 0 are on a bound
         positive = [tuple(part) for part in parts if len(part) > 1 and theta[part].sum() >= 1 - _SUM_TOLERANCE]
         tied = [(low, high) for low, high in self.orders if theta[low] == theta[high] not in self.limits]
-        return Constraints(tied, positive).solved(theta)
+        return Constraints(tied, positive).solved(theta, Bounds.unbounded(len(theta)))
 
 
 _PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is evaluated

@@ -170,11 +170,15 @@ def test_orders_and_shares_are_met_up_to_rounding() -> None:
 
 
 def test_constraints_are_solved_for_the_larger_parameter_and_the_largest_share() -> None:
-    order, shares = SHARES.solved(np.array([1.0, 2.0, 0.2, 0.5, 0.3]))
+    theta, bounds = np.array([1.0, 2.0, 0.2, 0.5, 0.3]), Bounds.unbounded(5)
+    order, shares = SHARES.solved(theta, bounds)
     assert (order.position, order.others, order.positions) == (1, [0], [0, 1])
     assert order.value(np.array([1.5, 9, 0, 0, 0])) == 1.5
     assert (shares.position, shares.others, shares.positions) == (3, [2, 4], [2, 3, 4])
     assert shares.value(np.array([1.5, 9, 0.2, 0, 0.3])) == pytest.approx(0.5)
+    # A fixed parameter is not solved for; if it is one of an order, the other one has a bound.
+    [shares] = SHARES.solved(theta, bounds.with_fixed(3, 0.5).with_fixed(1, 2.0))
+    assert (shares.position, shares.others) == (4, [2, 3])
 
 
 @each("theta, positions", [
