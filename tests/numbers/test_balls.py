@@ -393,6 +393,36 @@ def test_wide_balls_soon_have_a_result_that_encloses_those_at_their_points(op: O
     assert seconds < 2
 
 
+@each("op", [op for op in ELEMENTWISE if op.name in FUNCTIONS and op.min_inputs == 1], ids=lambda op: op.name)
+def test_wide_balls_around_an_extremum_enclose_the_values_at_their_ends(op: Op) -> None:
+    def at(x: Any, kind: Any) -> Any:
+        try:
+            return as_ball(kind.function(op, 1)(x))
+        except Undecided:
+            return arb.nan()
+
+    with precision(256) as kind:
+
+        def is_rising(x: Any) -> Any:
+            return at(x + arb(2) ** -80, kind) > at(x - arb(2) ** -80, kind)
+
+        grid = [arb(k) / 4 + arb(1) / 100 for k in range(-20, 21)]
+        rises = [at(x, kind).is_finite() and is_rising(x) for x in grid]
+        places = []
+        for (low, high), ends in zip(itertools.pairwise(grid), itertools.pairwise(rises), strict=True):
+            for _ in range(60 if ends[0] != ends[1] else 0):
+                middle = ((low + high) / 2).mid()
+                low, high = (middle, high) if is_rising(middle) == ends[0] else (low, middle)
+            places += [low] * (ends[0] != ends[1])
+        for place, k, shift in itertools.product(places, range(5, 45, amount(5, 1, 1)), (-0.7, 0, 0.4)):
+            middle, radius = (place + shift * arb(2) ** -k).mid(), arb(2) ** -k
+            low, high = middle - radius, middle + radius
+            with interval_arithmetic(128) as wide:
+                enclosed = at(low.union(high), wide)
+            for x in (low, middle, high) if enclosed.is_finite() else ():
+                assert not at(x, kind).is_finite() or at(x, kind).overlaps(enclosed), (x, radius)
+
+
 @each("name, order", [("lgamma", 0), *(("polygamma", order) for order in range(5))])
 def test_wide_balls_between_poles_enclose_the_extremum_between_them(name: str, order: int) -> None:
     chance = Random(order)
