@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from scipy.optimize import least_squares, minimize
-from scipy.stats import gamma
+from scipy.stats import gamma, poisson
 
 from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
@@ -306,6 +306,22 @@ def test_the_end_that_a_better_one_replaces_is_another_minimum() -> None:
     assert batch.theta[0, 1] == pytest.approx(1, abs=0.1)
     assert warning.startswith("another minimum is nearly as likely")
     assert ", m = 8.9" in warning
+
+
+def test_another_minimum_is_within_the_order_and_the_bounds_of_parameters() -> None:
+    """Without bounds, it is at k2 = 88."""
+    n = [39, 22, 29, 20, 27, 13, 12, 7, 8, 4, 11, 5, 3, 7, 8, 3, 2, 1, 5, 3, 5, 2, 0, 2, 2]
+    data = {"x": np.linspace(0, 6, 25), "n": n}
+    limits = {"k1": (0, "k2"), "k2": (None, 5)}
+    found = fit("n ~ a*exp(-k1*x) + b*exp(-k2*x)", data, family="poisson", bounds=limits)
+    (warning,) = (each for each in found.warnings if each.startswith("another minimum is nearly as likely"))
+    ratio, a, k1, b, k2 = map(float, re.findall(r"(?:ratio|=) ([\d.]+)", warning))
+    assert 0 <= k1 <= k2 == 5
+    here, there = (
+        np.sum(poisson.logpmf(n, p["a"] * np.exp(-p["k1"] * data["x"]) + p["b"] * np.exp(-p["k2"] * data["x"])))
+        for p in (found.parameters, {"a": a, "k1": k1, "b": b, "k2": k2})
+    )
+    assert math.exp(here - there) == pytest.approx(ratio, rel=0.01)
 
 
 @each("second, words", [(0.97, ["another minimum is nearly as likely"]), (0.7, [])])

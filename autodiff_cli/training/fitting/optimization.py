@@ -415,7 +415,8 @@ class BatchedFit:
         if not (fits := np.repeat(searched, [*map(len, alternatives)])).size:
             return warnings
         several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
-        outcomes = iter(refit(several, np.concatenate([*filter(len, alternatives)]), None))
+        refits = refit(several, np.concatenate([*filter(len, alternatives)]), None)
+        outcomes = iter(_meet_constraints(several, refits))
         for fit, nearby in zip(searched, alternatives, strict=True):
             end, objective = self.outcomes[fit], batch.objective_of(fit)
             others = [other.theta for other in islice(outcomes, len(nearby)) if other.converged]
@@ -532,10 +533,7 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
     """Fit selections of an objective's rows, such as resamples, starting from the fit to all rows; see `refit`.
 
-    As many are fitted together as memory allows.
-
-    Args:
-        theta: the end of the fit to all rows.
+    As many are fitted together as memory allows. `theta` is the end of the fit to all rows.
     """
     is_joint, outcomes = can_evaluate_together(objective), list[Outcome]()
     together = max(1, BATCH.rows // objective.rows) if is_joint else 1
@@ -545,16 +543,22 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
             if is_joint
             else ObjectiveBatch([objective.select_rows(some) for some in chosen])
         )
-        ends = refit(batch, np.tile(theta, (len(chosen), 1)))
-        if objective.orders:  # ordered terms may exchange their places in a sample
-            points = symmetries.order_terms(objective, np.array([end.theta for end in ends]))
-            ends = [dataclasses.replace(end, theta=point) for end, point in zip(ends, points, strict=True)]
-        if objective.orders or objective.shares:
-            ends = [minimization.meet_constraints(batch.objective_of(k), end) for k, end in enumerate(ends)]
+        ends = _meet_constraints(batch, refit(batch, np.tile(theta, (len(chosen), 1))))
         if objective.kind is LossKind.LIKELIHOOD:
             ends = [_assess_likelihood_solution(batch.objective_of(k), end) for k, end in enumerate(ends)]
         outcomes += ends
     return outcomes
+
+
+def _meet_constraints(batch: Batch, ends: list[Outcome]) -> list[Outcome]:
+    """Return the ends of refits with interchangeable terms in order; those that leave a constraint are fitted again."""
+    objective = batch.objective
+    if not objective.is_penalised:
+        points = symmetries.order_terms(objective, np.array([end.theta for end in ends]))
+        ends = [dataclasses.replace(end, theta=point) for end, point in zip(ends, points, strict=True)]
+    if objective.orders or objective.shares:
+        ends = [minimization.meet_constraints(batch.objective_of(k), end) for k, end in enumerate(ends)]
+    return ends
 
 
 def _assess_likelihood_solution(objective: Objective, end: Outcome) -> Outcome:
