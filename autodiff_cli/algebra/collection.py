@@ -186,8 +186,7 @@ def _put_over_denominator(forms: FormTable, base: Node, members: Sequence[Node],
         for _ in range(int(power.value)):
             parts = _multiply_sums(forms, parts, forms.sums[base])
         for part, coefficient in parts.items():
-            factors = dict(forms.product_of(part).factors)
-            exact.accumulate(factors, base, -exponent)
+            factors = _multiply_factors(forms.product_of(part).factors, {base: -exponent})
             forms.add_product(numerator, Product(coefficient, factors), terms[term])
     numerator = exact.without_zeros(numerator)
     if len(numerator) > len(members) or not (_is_finite(forms, numerator) or _is_finite(forms, forms.sums[base])):
@@ -352,8 +351,7 @@ def _extract_content(
         return number, factors
     content, rest = content_and_rest
     others = {node: exponent for node, exponent in factors.items() if node is not base}
-    for part, exponent in content.factors.items():
-        exact.accumulate(others, part, exponent)
+    others = _multiply_factors(others, content.factors)
     number = forms.multiply(number.times(content.number), others, rest, exact.UNIT)
     return number, exact.without_zeros(others)
 
@@ -371,12 +369,10 @@ def _content(forms: FormTable, terms: Terms) -> tuple[Product, Node] | None:
         }
     if size.value == 1 and not common:
         return None
-    divisor = size.power(-1)
+    divisor, inverse = size.power(-1), {base: -exponent for base, exponent in common.items()}
     rest: Terms = {}
     for term, coefficient in terms.items():
-        left = dict(forms.product_of(term).factors)
-        for base, exponent in common.items():
-            left[base] = left[base].plus(-exponent)
+        left = _multiply_factors(forms.product_of(term).factors, inverse)
         forms.add_product(rest, Product(coefficient, left), divisor)
     return Product(size, common), forms.sum(rest)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -212,11 +213,8 @@ def _simplified(roots: Sequence[Node], known: Mapping[Node, Node]) -> list[Node]
 
 
 def _sum_present(amounts: Iterator[Any]) -> Any:
-    total = None
-    for amount in amounts:
-        if amount is not None:
-            total = amount if total is None else total + amount
-    return total
+    present = [amount for amount in amounts if amount is not None]
+    return functools.reduce(operator.add, present) if present else None
 
 
 def _derivative_by_rule(entry: _Entry, series: Mapping[Node, DerivativeSeries], k: int, row: Sequence[int]) -> Any:

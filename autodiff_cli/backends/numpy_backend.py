@@ -157,10 +157,7 @@ class NumpyRowKernel(_NumpyKernel):
 
     def _write_block(self, values: Sequence[Any], out: Array) -> None:
         for part, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
-            if size:
-                out[part].reshape((*size, -1))[...] = value
-            else:
-                out[part.start] = value
+            out[part].reshape((*size, -1))[...] = value
 
 
 class BlockEvaluator:
@@ -172,6 +169,7 @@ class BlockEvaluator:
         summed: whether to compute sums over the rows instead of values for each row.
 
     Attributes:
+        names: the names of the leaves that are read.
         block_rows: the best number of rows in a block: a power of two, so that parts of whole blocks suit all kernels.
     """
 
@@ -185,6 +183,7 @@ class BlockEvaluator:
         self._leaves = {
             node.text: i for i, node in enumerate(tape.nodes) if node.is_input and node is not ROW_COUNT_NODE
         }
+        self.names = frozenset(self._leaves)
         self._row_count = tape.index.get(ROW_COUNT_NODE)
         self._constants: list[Any] = [
             ARRAYS.parse_constant(node.text) if node.is_constant else None for node in tape.nodes
@@ -198,11 +197,6 @@ class BlockEvaluator:
         # Fewer rows where a value of one row has many elements, so that a block of it stays in the cache.
         rows = min(BLOCK_ROWS, _FULL_BLOCK_ELEMENTS * BLOCK_ROWS // max(row_sizes, default=1))
         self.block_rows = max(BLOCK_ROWS // _MAX_SHORTENING, 1 << max(0, rows.bit_length() - 1))
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the leaves that are read."""
-        return frozenset(self._leaves)
 
     def prepare(self, point: Mapping[str, Any]) -> list[Any]:
         """Return the values that are common to all rows. Call it within `ignore_float_errors()`.

@@ -27,7 +27,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node, Op, Shape, variable
-from autodiff_cli.graph.tape import Tape, infer_shapes
+from autodiff_cli.graph.tape import Tape, dependents, infer_shapes
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
 from autodiff_cli.ops.structural import is_gathered, matmul, outer, place, transpose
 
@@ -179,14 +179,8 @@ def totals(roots: Sequence[Node], columns: Collection[str], leaves: Mapping[str,
     """
     tape = Tape(roots)
     shapes = infer_shapes(tape, leaves)
-    by_row: set[Node] = set()
-    for node in tape.nodes:
-        if (node.is_input and node.text in columns) or not by_row.isdisjoint(node.inputs):
-            by_row.add(node)
-    scattered: set[Node] = set()
-    for node in tape.nodes:
-        if (node.op is place and is_gathered(node)) or not scattered.isdisjoint(node.inputs):
-            scattered.add(node)
+    by_row = dependents(tape.nodes, (node for node in tape.nodes if node.is_input and node.text in columns))
+    scattered = dependents(tape.nodes, (node for node in tape.nodes if node.op is place and is_gathered(node)))
     required = by_row.intersection(roots)
     linear_inputs: dict[Node, tuple[int, ...]] = {}
     for node, shape in zip(reversed(tape.nodes), reversed(shapes), strict=True):

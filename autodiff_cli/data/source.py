@@ -362,6 +362,7 @@ class ByteSource:
     Attributes:
         name: the name for messages.
         first_bytes: the first bytes, before decompression.
+        is_gzipped: whether the bytes are compressed by gzip.
         is_single_pass: whether the bytes can be read only once.
 
     Raises:
@@ -396,6 +397,7 @@ class ByteSource:
             self.first_bytes = self._peek()
         except (OSError, ValueError) as error:  # ValueError: the path has a null character
             raise self.read_error(error) from None
+        self.is_gzipped = self.first_bytes.startswith(_GZIP_MAGIC)
         for magic, description in _UNSUPPORTED_FORMATS.items():
             if self.first_bytes.startswith(magic):
                 raise DataError(f"{self.name}: this is {description}")
@@ -479,11 +481,6 @@ class ByteSource:
         """Read the rest of a single-pass source, so that it can be read again."""
         if self._stream is not None:
             self._bytes, self._stream, self.is_single_pass = read_all(self._stream, self.name), None, False
-
-    @property
-    def is_gzipped(self) -> bool:
-        """Whether the bytes are compressed by gzip."""
-        return self.first_bytes.startswith(_GZIP_MAGIC)
 
     def check_compressed_format(self) -> None:
         """Raise DataError if the bytes are compressed by gzip, and their format is not one of text."""

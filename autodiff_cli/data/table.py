@@ -338,6 +338,7 @@ class RowFilter:
     Attributes:
         numeric_columns: the numeric columns that the expression reads.
         text_columns: the text columns that it reads.
+        columns: all columns that it reads.
 
     Raises:
         DataError: for text that is not an expression of these columns.
@@ -354,6 +355,7 @@ class RowFilter:
         self._matches = {name: leaf for name, leaf in program.column_leaves.items() if isinstance(leaf, TextMatch)}
         self.numeric_columns = [name for name in program.leaves if name not in self._matches.keys() | self._dates]
         self.text_columns = {match.column for match in self._matches.values()}
+        self.columns = {*self.numeric_columns, *self.text_columns}
         is_array = program.shapes or program.arrays or ShapeInference({}).infer(program.output)
         if program.target is not None or is_array or not self.columns:
             raise DataError("--where takes a condition on columns, such as `t > 0` or `t == 1`")
@@ -382,11 +384,6 @@ class RowFilter:
                 pieces += [text[end : lexemes.start(k)], f"`{name}`"]
                 end = lexemes.end(k)
         return "".join([*pieces, text[end:]])
-
-    @property
-    def columns(self) -> set[str]:
-        """The columns that the expression reads."""
-        return {*self.numeric_columns, *self.text_columns}
 
     def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser], counts: FilterCounts) -> NDArray[np.bool_]:
         """Return a mask of the rows of a batch that the filter keeps, and count them.

@@ -187,21 +187,17 @@ class Trace:
     @property
     def forward(self) -> Iterator[ForwardStep]:
         """The steps of the forward pass, in the order of evaluation."""
-        step = 0
-        for i, (node, inputs) in enumerate(zip(self.tape.nodes, self.tape.inputs, strict=True)):
-            if node.op is not None:
-                step += 1
-                yield ForwardStep(step, i, node.op, inputs, self.values[i])
+        operations = (i for i, node in enumerate(self.tape.nodes) if node.op is not None)
+        for step, i in enumerate(operations, 1):
+            yield ForwardStep(step, i, self.tape.nodes[i].operation, self.tape.inputs[i], self.values[i])
 
     @property
     def backward(self) -> Iterator[BackwardStep]:
         """The steps of the backward pass, from the output to the inputs; each node comes after all its users."""
-        step = 0
-        for i in range(len(self.tape) - 1, -1, -1):
-            op = self.tape.nodes[i].op
-            if op is not None and self.tape.is_active[i]:
-                step += 1
-                yield BackwardStep(step, i, op, self.adjoints[i], self.contributions[i])
+        nodes, is_active = self.tape.nodes, self.tape.is_active
+        operations = [i for i, node in enumerate(nodes) if node.op is not None and is_active[i]]
+        for step, i in enumerate(reversed(operations), 1):
+            yield BackwardStep(step, i, nodes[i].operation, self.adjoints[i], self.contributions[i])
 
 
 # By input position: the local derivative and the contribution, which is None for a structural zero.

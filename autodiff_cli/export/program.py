@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph import tape as tapes
-from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
+from autodiff_cli.graph.codegen import Fragment, straight_line_code
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, Shape, constant, variable
 from autodiff_cli.language.errors import ExpressionError, InputError, join_words
@@ -575,7 +575,7 @@ class SourceLayout:
         graphs = fold_constants(writer.lower([*program.roots, *program.intermediates]), is_singular)
         roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
         any_name = {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
-        draft = _write_lines(writer, roots, any_name)
+        draft = straight_line_code(roots, any_name, writer.write, _EXPRESSION_WIDTH)
         name = program.options.name
         reserved_names = reserved | {VALUE_NAME, name} | set(library.texts) | library.used_words
         if {name, rules.fold_case(name)} & library.texts.keys():
@@ -595,7 +595,7 @@ class SourceLayout:
             for k, leaf in enumerate(variable.leaves)
         }
         fresh = rules.fresh_names(reserved_names | {*legal.values(), *intermediate_names.values()})
-        lines = _write_lines(writer, roots, leaves, line_names, fresh)
+        lines = straight_line_code(roots, leaves, writer.write, _EXPRESSION_WIDTH, line_names, fresh)
         self.program, self.library, self.names, self.lines = program, library, legal, lines.lines
         self.results = [library.target.coerce(part).text for part in lines.results]
 
@@ -665,16 +665,6 @@ class SourceLayout:
         yield ""
         for sentence in sentences:
             yield from comment_lines(sentence)
-
-
-def _write_lines(
-    writer: GraphWriter,
-    roots: Sequence[Node],
-    leaves: Mapping[Node, Fragment],
-    line_names: Mapping[Node, str] | None = None,
-    fresh: Iterator[str] | None = None,
-) -> StraightLineCode:
-    return straight_line_code(roots, leaves, writer.write, _EXPRESSION_WIDTH, line_names, fresh)
 
 
 def nested_lists(texts: Sequence[str], shape: Sequence[int]) -> str:

@@ -165,7 +165,6 @@ class DirectionalPoint:
     def __init__(
         self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any], tiny: Collection[str] = ()
     ) -> None:
-        names = {name: rate_name(name) for name in rates}
         sizes = expression.value_shapes(values)
         for name, rate in rates.items():
             shape, rate_shape = sizes.get(name, ()), np.shape(rate)
@@ -174,7 +173,7 @@ class DirectionalPoint:
                 raise ExpressionError(words)
         # A component of 0 has no effect.
         tiny = {leaf.partition("[")[0] for leaf in tiny}
-        names = {name: rate for name, rate in names.items() if np.any(rates[name]) or rate in tiny}
+        names = {name: rate_name(name) for name, rate in rates.items() if np.any(rate) or rate_name(name) in tiny}
         self._expression = expression
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
         self.leaves = {**expression.leaves, **{rate.text: rate for rate in self.seeds.values()}}

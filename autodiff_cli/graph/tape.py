@@ -100,6 +100,15 @@ def topological_order(outputs: Iterable[V], visited: set[V] | None = None) -> li
     return order
 
 
+def dependents(order: Iterable[Node], sources: Iterable[Node]) -> set[Node]:
+    """Return the sources, and the nodes of a topological order that depend on them."""
+    found = {*sources}
+    for node in order:
+        if not found.isdisjoint(node.inputs):
+            found.add(node)
+    return found
+
+
 def leaf_names(outputs: Iterable[Node]) -> list[str]:
     """Return the names of the inputs that nodes depend on, in order."""
     return list(dict.fromkeys(node.text for node in topological_order(outputs) if node.is_input))
@@ -273,10 +282,7 @@ class Template:
 
     def __init__(self, placeholders: Sequence[Node], roots: Sequence[Node]) -> None:
         order = topological_order(roots)
-        depends = set(placeholders)
-        for node in order:
-            if not depends.isdisjoint(node.inputs):
-                depends.add(node)
+        depends = dependents(order, placeholders)
         self._fixed = [node for node in order if node not in depends]
         dependent = [node for node in order if node in depends and node.inputs]
         index = {node: i for i, node in enumerate([*placeholders, *self._fixed, *dependent])}

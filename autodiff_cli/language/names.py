@@ -301,12 +301,8 @@ class _Resolver:
         if word in names.shape_lexemes:
             first = self.lexemes.place(names.shape_lexemes[word])
             raise self.lexemes.error(f"`{word}` is declared twice; first in {first}", name)
-        for is_wrong, role in (
-            (word in names.binding_statements, "bound in this text"),
-            (names.is_constant(word), "a constant"),
-        ):
-            if is_wrong:
-                raise self.lexemes.error(f"`{word}` is {role}; only a free name can have a declared shape", name)
+        if role := self.role(word):
+            raise self.lexemes.error(f"`{word}` is {role}; only a free name can have a declared shape", name)
         if word in self.defined_names:
             raise self.lexemes.error(f"`{word}` is used before its declaration", name)
         names.shapes[word] = self.shape(word, shape)
@@ -392,6 +388,12 @@ class _Resolver:
         self.names.first_uses[name] = number
         self.defined_names.add(name)
 
+    def role(self, name: str, parameters: Container[str] = ()) -> str:
+        """Return what a name is that is not free; empty for a free name."""
+        if name in self.names.binding_statements or name in parameters:
+            return "bound in this text"
+        return "a constant" if self.names.is_constant(name) else ""
+
     def check_leaf(self, leaf: TextMatch | LevelParameter, number: int, parameters: Container[str]) -> None:
         """Record the leaf of a comparison with text or a parameter with levels.
 
@@ -400,8 +402,7 @@ class _Resolver:
         """
         if isinstance(leaf, LevelParameter):
             name = leaf.parameter
-            role = "bound in this text" if name in self.names.binding_statements or name in parameters else "a constant"
-            if role != "a constant" or self.names.is_constant(name):
+            if role := self.role(name, parameters):
                 words = f"`{name}` is {role}; only a free name can have a value for each level of `{leaf.column}`"
                 raise self.lexemes.error(words, number)
         self.names.first_uses.setdefault(str(leaf), number)

@@ -134,10 +134,7 @@ class Source:
 
     @cached_property
     def _spans(self) -> dict[int, Span]:
-        extents: dict[int, Span] = {}
-        for code in self.codes:
-            extents.update(spans(code, self.lexemes))
-        return extents
+        return {number: span for code in self.codes for number, span in spans(code, self.lexemes).items()}
 
 
 def _with_operands(code: Code) -> Iterator[tuple[Instruction, int, tuple[int, ...]]]:

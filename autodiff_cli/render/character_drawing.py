@@ -140,6 +140,7 @@ class CharacterDrawing:
         inputs: returns the inputs of a node. Only lines between nodes with contents are drawn.
 
     Attributes:
+        extent: the size of the whole drawing.
         boxes: the upper left corner and the size of the box of each node that is drawn.
 
     Raises:
@@ -153,13 +154,9 @@ class CharacterDrawing:
         self._leaving = {j for entries in self._entries.values() for _, j in entries}
         extents = [content.extent(len(self._entries[i])) for i, content in contents.items()]
         self._arrangement = BoxLayout(extents, [[places[j] for _, j in self._entries[i]] for i in contents])
+        self.extent = self._arrangement.extent
         self.boxes = {i: (self._arrangement.origins[place], extents[place]) for i, place in places.items()}
         self._ends = {i: self._arrangement.last_segments[place] for i, place in places.items()}
-
-    @property
-    def extent(self) -> Extent:
-        """The size of the whole drawing."""
-        return self._arrangement.extent
 
     def render(self, corner: Cell, extent: Extent, state: DrawingState) -> list[Line]:
         """Draw the part of the graph inside a window of size `extent` with its upper left corner at `corner`."""

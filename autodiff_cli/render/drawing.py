@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import ForwardMode, Frame, fold_frames, frame_derivatives, frames
-from autodiff_cli.graph.tape import group_pairs
+from autodiff_cli.graph.tape import dependents, group_pairs
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat, in_print
@@ -216,11 +216,8 @@ def _role(trace: Trace, i: int) -> Role:
 
 def _dependents(trace: Trace, names: Collection[str]) -> list[bool]:
     """Return for every node whether it is, or depends on, one of the variables."""
-    leaves = {trace.expression.leaves[name] for name in names}
-    depends: list[bool] = []
-    for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
-        depends.append(node in leaves or any(depends[j] for j in inputs))
-    return depends
+    depends = dependents(trace.tape.nodes, (trace.expression.leaves[name] for name in names))
+    return [node in depends for node in trace.tape.nodes]
 
 
 def _fold_frames(drawing: Drawing) -> Drawing:

@@ -370,9 +370,7 @@ class _Planner:
         self._views: dict[Node, Input] = {ROW_COUNT_NODE: StridedView(ROW_COUNT_INPUT, (), 0, ())}
         self._shapes: dict[Node, Shape] = {ROW_COUNT_NODE: ()}
         self._point_size = 0
-        self._leading_inputs: dict[str, KernelInput] = {}
-        for name in first:
-            self._leading_inputs[name] = self._add_point_input(name, graphs.leaf_shapes.get(name, ()))
+        self._leading_inputs = {name: self._add_point_input(name, graphs.leaf_shapes.get(name, ())) for name in first}
         self._point_size = aligned_count(self._point_size)
 
     def add_node(self, node: Node, shape: Shape) -> None:

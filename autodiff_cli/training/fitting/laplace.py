@@ -33,7 +33,7 @@ from autodiff_cli.backends.reductions import single_threaded_blas
 from autodiff_cli.backends.selection import choose_backend, evaluate
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import ONE, Gate, Node, variable
-from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
+from autodiff_cli.graph.tape import dependents, leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.ops.functions import exp
 from autodiff_cli.options import OptionError
@@ -420,12 +420,11 @@ def check_laplace(objective: Objective) -> None:
         spread, effect = prior.arguments[1], objective.model.effects[name].parameter
         if spread.is_input and spread.text in elsewhere:
             raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also occurs elsewhere")
-    reached = {objective.model.program.leaves[name] for name in priors}
-    for node in topological_order([objective.model.program.output]):  # losses compare it only with its domain
-        if not reached.isdisjoint(node.inputs):
-            reached.add(node)
-            if node.op is not None and (node.op.kink is not None or node.op.gate is Gate.BLOCK):  # such as abs and <
-                raise OptionError(f"laplace: the effects must be smooth in the model, and `{node.op.name}` is not")
+    order = topological_order([objective.model.program.output])  # losses compare it only with its domain
+    reached = dependents(order, [objective.model.program.leaves[name] for name in priors])
+    for op in (node.op for node in order if node in reached):
+        if op is not None and (op.kink is not None or op.gate is Gate.BLOCK):  # such as abs and <
+            raise OptionError(f"laplace: the effects must be smooth in the model, and `{op.name}` is not")
 
 
 @ignore_float_errors()

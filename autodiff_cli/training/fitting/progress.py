@@ -120,11 +120,13 @@ class Validation:
 
     Attributes:
         fitted: the objective over the other rows, whose estimated scale holds for the validation rows, too.
+        restores_best: whether the fit returns the parameters of its best epoch.
     """
 
     def __init__(self, objective: Objective, patience: int | None = None, min_delta: float = 0.0) -> None:
         self.objective = self.fitted = objective.without_penalty()
         self._patience, self._min_delta = patience, min_delta
+        self.restores_best = patience is not None
         self._best_epoch = 0, math.inf  # the epoch that patience counts from, and its loss
 
     def evaluate(self, epoch: Epoch) -> Epoch:
@@ -166,11 +168,6 @@ class Validation:
             "the validation loss means little: it includes rows whose parameters the other rows do not determine, such "
             "as a level whose rows are all held out; try a smaller fraction or another seed"
         ]
-
-    @property
-    def restores_best(self) -> bool:
-        """Whether the fit returns the parameters of its best epoch."""
-        return self._patience is not None
 
 
 def selection_loss(epoch: Epoch) -> float:

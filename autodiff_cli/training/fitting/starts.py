@@ -30,7 +30,7 @@ from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import make_backend
-from autodiff_cli.graph.tape import leaf_names, topological_order
+from autodiff_cli.graph.tape import dependents, leaf_names, topological_order
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION
@@ -331,8 +331,9 @@ def _find_partners(objective: Objective) -> list[_Partner]:
     rows = {*columns, *names, *(place for place, _ in model.program.convolutions)}
     shapes = {name: shape for name, shape in model.shapes.items() if name not in rows}
     parameters = {leaves[name]: (layout.slices[name].start, 1.0) for name in names}
-    varying, partners = {leaves[name] for name in columns}, []
-    for node in topological_order([model.program.output]):
+    order, partners = topological_order([model.program.output]), []
+    varying = dependents(order, (leaves[name] for name in columns))
+    for node in order:
         if node.op is None:
             continue
         name, positions = node.op.name, [k for k, child in enumerate(node.inputs) if child in parameters]
@@ -351,8 +352,6 @@ def _find_partners(objective: Objective) -> list[_Partner]:
             elif others and others[0] in varying and (read := {*leaf_names([others[0]])}) <= rows | {*objective.fixed}:
                 kernel = make_backend().row_kernel(RowGraphs([others[0]], rows, shapes))
                 partners.append(_Partner(index, "div by" if name == "div" and k else name, power, read, kernel))
-        if not varying.isdisjoint(node.inputs):
-            varying.add(node)
     return partners
 
 

@@ -342,8 +342,7 @@ class _LevenbergMarquardt:
         fits = self.fits if numbers is None else self.fits.select(numbers)
         smallest = SETTINGS.orthogonality_tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
         is_sloped: Mask = np.abs(fits.slopes) > smallest
-        if self._is_bounded:
-            is_sloped &= self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
+        is_sloped &= self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
         is_stuck: Mask = np.asarray(is_sloped.any(axis=1))
         candidates = is_stuck.nonzero()[0]
         if len(candidates):  # where only rounding errors are left, they may have any direction

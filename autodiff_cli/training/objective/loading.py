@@ -287,9 +287,7 @@ class ColumnRecipe:
     def build(self, columns: ColumnArrays, names: Set[str], rows: int) -> dict[str, NDArray[Any]]:
         """Return some columns of some rows, and the components of vectors as views of these."""
         single = self._with_components(names)
-        built: dict[str, NDArray[Any]] = {}
-        for name in single & self.sources:
-            built[name] = columns[name]
+        built: dict[str, NDArray[Any]] = {name: columns[name] for name in single & self.sources}
         for name in single & self.encoded.keys():
             label_column, values = self.encoded[name]
             built[name] = values[columns[label_key(label_column)].astype(np.intp, copy=False)]
