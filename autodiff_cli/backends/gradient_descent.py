@@ -169,16 +169,18 @@ class Stepper:
         names = {protocol.THETA, protocol.GRADIENT, *update.accumulators}
         self._kernel = backend.row_kernel(protocol.RowGraphs([update.theta, *update.accumulators.values()], names))
         self._names = (protocol.THETA, *update.accumulators)
+        self._next_values = np.empty((len(self._names), 0))
 
     def step(self, state: protocol.OptimizerState, learning_rate: float, gradient: Array) -> None:
         """Update a state in place by one step."""
         state.step_count += 1
         prepared = self._kernel.prepare({protocol.RATE: learning_rate, protocol.STEP: float(state.step_count)})
+        if self._next_values.shape != state.values.shape:
+            self._next_values = np.empty_like(state.values)
         columns = dict(zip(self._names, state.values, strict=True))
         columns[protocol.GRADIENT] = gradient
-        next_values = np.empty_like(state.values)
-        self._kernel.write(prepared, columns, next_values)
-        state.values[...] = next_values
+        self._kernel.write(prepared, columns, self._next_values)
+        state.values[...] = self._next_values
 
 
 class EpochLoop:
