@@ -461,6 +461,20 @@ def test_quantiles_of_counts_are_those_of_poisson_and_negative_binomial_distribu
     assert np.isnan(unknown).all()
 
 
+@each("share", [0.005, 0.05, 0.5, 0.975])
+def test_quantiles_of_counts_do_not_depend_on_the_other_rows(share: float) -> None:
+    """A row whose quantile is 0 had the quantile -1 beside rows with larger means."""
+    means = np.array([0.0, 0.1, 0.67, 1.8, 4.0, 30.0, 1e4])
+    for errors in (0.0 * means, 0.3 * means + 0.01):
+        with ignore_float_errors():
+            found = prediction.count_quantiles(means, errors, share)
+            singly = [
+                prediction.count_quantiles(means[k : k + 1], errors[k : k + 1], share)[0] for k in range(len(means))
+            ]
+        assert found.tolist() == singly
+        assert found.min() >= 0
+
+
 @each("mean, variance", [(1.0, 1.0), (0.2, 3.0), (50.0, 4.0)])
 def test_quantiles_of_positive_numbers_are_those_of_gamma_distributions(mean: float, variance: float) -> None:
     for share in (0.01, 0.5, 0.99):
