@@ -31,6 +31,12 @@ def test_zeros_as_text_and_as_json() -> None:
     }
 
 
+def test_two_zeros_that_no_computed_digit_tells_apart_are_not_counted_as_one() -> None:
+    command = 'solve "(x - 0.1)*(x - 0.1 - 1e-25)*(x - 0.5)" --x 0..1'
+    assert "Complete: at least 2 zeros, proven" in run_cli(command)
+    assert "Complete: 3 zeros, proven" in run_cli(f"{command} --precision 40")
+
+
 def test_unknowns_and_fixed_values() -> None:
     document = run_cli('solve "[a*x^2 + y^2 == 1, y == x]" --a 3 --x -2..2 --y -2..2 --json').json
     assert document["box"] == {"x": [-2, 2], "y": [-2, 2]}
