@@ -51,7 +51,7 @@ class Verdict(Enum):
 
     AGREES = "agrees"
     KINK = "kink"  # the one-sided slopes differ; a convention selects one or a value between
-    UNDEFINED = "undefined"  # there is no derivative, and the gradient is nan or infinite as it should be
+    UNDEFINED = "undefined"  # the rules have no finite derivative, and the gradient is nan or infinite as it should be
     UNKNOWN = "unknown"  # no number of digits decides what the derivative is
     INACCURATE = "spoilt"  # the rules are correct, but fewer than 6 digits of the number
     DIFFERS = "differs"

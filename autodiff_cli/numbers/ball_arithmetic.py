@@ -267,11 +267,11 @@ def format_digits(x: Number, digits: int, rounding: Callable[[fmpq], fmpz] = rou
     minus, digits_text = "-" if significand < 0 else "", _integer_digits(significand)
     point = exponent + len(digits_text)  # the value is 0.digits times ten to this power
     digits_text = digits_text.ljust(digits, "0")
-    if 0 < point <= digits:
-        return f"{minus}{digits_text[:point]}.{digits_text[point:] or '0'}"
     if -5 < point <= 0:
         return f"{minus}0.{'0' * -point}{digits_text}"
-    return f"{minus}{digits_text[0]}.{digits_text[1:] or '0'}e{'-' if point < 1 else '+'}{_integer_digits(point - 1)}"
+    is_plain = 0 < point <= digits
+    whole, power = (point, "") if is_plain else (1, f"e{'+' if point > 0 else '-'}{_integer_digits(point - 1)}")
+    return f"{minus}{digits_text[:whole]}.{digits_text[whole:]}".rstrip(".") + power
 
 
 def _decimal(x: Number, digits: int, rounding: Callable[[fmpq], fmpz]) -> tuple[int, int]:

@@ -380,19 +380,18 @@ def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | 
     paper.section("numbers out of the range of floats", check.notes)
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
     if other is not None:
-        compared = [
-            (name, paper.in_full(slope), "agrees" if other.agrees[name] else "differs")
-            for name, slope in other.gradient.items()
-        ]
+        verdict = {name: "agrees" if same else "differs" for name, same in other.agrees.items()}
+        compared = [(name, paper.in_full(slope), verdict[name]) for name, slope in other.gradient.items()]
         table = TextTable((Column("variable"), *number_columns("gradient"), Column("")), compared)
         paper.titled_table(f"{other.framework} {other.version}", table)
     paper.line()
-    is_smooth = all(finding.verdict.has_derivative for finding in check.findings)
-    correct = "correct" if is_smooth else "correct where there is a derivative"
     verdicts = {finding.verdict for finding in check.findings}
+    is_smooth = all(verdict.has_derivative for verdict in verdicts)
+    has_nan = math.isfinite(check.trace.value) and any(math.isnan(finding.gradient) for finding in check.findings)
+    correct = "correct" + " where there is a derivative" * (not is_smooth) + ", except where it is nan" * has_nan
     is_unknown = Verdict.UNKNOWN in verdicts and verdicts.isdisjoint((Verdict.INACCURATE, Verdict.DIFFERS))
-    wrong = "not known completely" if is_unknown else "wrong"
-    paper.line(f"The gradient is {correct if agrees else wrong}.", Style.STRONG)
+    conclusion = correct if agrees else "not known completely" if is_unknown else "wrong"
+    paper.line(f"The gradient is {conclusion}.", Style.STRONG)
 
 
 def _check_document(check: GradientCheck, other: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:

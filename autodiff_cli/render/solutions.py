@@ -30,7 +30,6 @@ def solution_report(solution: Solution, problem: BoxProblem | None) -> Report:
         rows = [_point_texts(paper, names, root.point, root.enclosure) for root in solution.roots]
         paper.titled_table("zeros", TextTable(number_columns(*names), rows))
         _write_unresolved(paper, solution)
-        paper.line()
         _write_verdict(paper, solution, len(solution.roots), "zero")
         if problem is not None:
             write_plot(paper, problem, [root.point for root in solution.roots])
@@ -64,7 +63,6 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
         title = "stationary points" if optima.box else f"local {word}"
         paper.titled_table(title, TextTable((*number_columns(*names, "value"), Column("kind")), rows))
         _write_unresolved(paper, optima)
-        paper.line()
         if optima.global_ is not None:
             is_bound = optima.unresolved and not optima.global_.attained
             subject = f"global {word}" if not is_bound else "supremum" if optima.is_maximum else "infimum"
@@ -125,10 +123,12 @@ def _write_unresolved(paper: Paper, result: Solution | Optima) -> None:
             f"  At {place} there is a multiple zero, several zeros too close to distinguish, or none: "
             f"all equations are 0 within {error:.1e}."
         )
+    paper.line()
 
 
 def _write_verdict(paper: Paper, result: Solution | Optima, count: int, noun: str) -> None:
-    points = pluralize(count, noun) if count else f"no {noun}s"
+    may_be_more = isinstance(result, Solution) and not all(root.unique for root in result.roots)
+    points = "at least " * may_be_more + (pluralize(count, noun) if count else f"no {noun}s")
     if result.complete:
         boxes = f"{result.boxes:,} box{'' if result.boxes == 1 else 'es'} examined"
         paper.line(f"Complete: {points}, proven ({boxes}).", Style.STRONG)

@@ -246,12 +246,13 @@ class BoxProblem:
         }
 
     def number(self, x: Number) -> Coordinate:
-        """Return a number as a float, or as text with `digits` and if no float represents it; 0 if it may be 0."""
+        """Return a number as a float, or its proven digits with `digits` and if no float has them; 0 if it may be 0."""
         x = ball.ZERO if isinstance(x, arb) and x.contains(0) else x
         nearest = ball.nearest_float(x)
         if self.digits is None and (0 < abs(nearest) < math.inf or ball.is_zero(x) or not ball.is_finite(x)):
             return nearest
-        return ball.format_digits(x, self.digits or _SHOWN_DIGITS)
+        proven = max(1, math.floor(ball.accurate_bits(x) * math.log10(2)))
+        return ball.format_digits(x, min(proven, self.digits or _SHOWN_DIGITS))
 
     def bounds(self, x: Number) -> Bounds:
         """Return bounds of an enclosure, rounded outward."""
@@ -383,8 +384,7 @@ def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, 
 
 
 def _named_box(system: System, low: Array, high: Array) -> dict[str, tuple[float, float]]:
-    bounds = zip((low + 0.0).tolist(), (high + 0.0).tolist(), strict=True)  # without -0
-    return dict(zip(system.names, bounds, strict=True))
+    return dict(zip(system.names, zip((low + 0.0).tolist(), (high + 0.0).tolist(), strict=True), strict=True))  # no -0
 
 
 def _hull(system: System, point: Sequence[Number]) -> dict[str, tuple[float, float]]:

@@ -363,6 +363,7 @@ def test_flint_is_imported_only_when_needed() -> None:
         ("log(x)", "1", "correct"),
         ("log(x)", "-1", "correct where there is a derivative"),
         ("abs(x)", "0", "correct where there is a derivative"),
+        ("cbrt(x)^3", "0", "correct where there is a derivative, except where it is nan"),
     ],
 )
 def test_no_gradient_is_called_correct_where_there_is_none(text: str, x: str, conclusion: str) -> None:

@@ -7,6 +7,7 @@ import itertools
 import re
 
 import pytest
+from mpmath import mp, mpf
 
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
@@ -31,6 +32,12 @@ def test_zeros_as_text_and_as_json() -> None:
     }
 
 
+def test_two_zeros_that_no_computed_digit_tells_apart_are_not_counted_as_one() -> None:
+    command = 'solve "(x - 0.1)*(x - 0.1 - 1e-25)*(x - 0.5)" --x 0..1'
+    assert "Complete: at least 2 zeros, proven" in run_cli(command)
+    assert "Complete: 3 zeros, proven" in run_cli(f"{command} --precision 40")
+
+
 def test_unknowns_and_fixed_values() -> None:
     document = run_cli('solve "[a*x^2 + y^2 == 1, y == x]" --a 3 --x -2..2 --y -2..2 --json').json
     assert document["box"] == {"x": [-2, 2], "y": [-2, 2]}
@@ -52,6 +59,16 @@ def test_optima_as_text_and_as_json() -> None:
     low, high = document["global"]["value_enclosure"]
     assert low <= 0.36787944117144233 <= high
     assert document["complete"] is True
+
+
+def test_an_optimum_whose_terms_cancel_has_only_digits_that_are_proven() -> None:
+    with mp.workdps(100):
+        x = mp.findroot(lambda x: 4 * x * (x**2 - 2) + mpf(10) ** -20, mp.sqrt(2))
+        least = (x**2 - 2) ** 2 + (x - mp.sqrt(2)) / mpf(10) ** 20
+        output = run_cli('minimize "(x^2 - 2)^2 + (x - sqrt(2))/10^20" --x 1..2 --precision 30')
+        (text,) = re.findall(r"global minimum = -(.*)e-42", output)
+        assert text == mp.nstr(-least * mpf(10) ** 42, len(text) - 1)
+        assert 20 < len(text) < 30
 
 
 def test_digits_and_precision() -> None:
