@@ -199,7 +199,7 @@ def compare(models: Sequence[str], data: Data, options: ComparisonOptions) -> Co
     """Fit several models of one target to the same rows, and compare them.
 
     Args:
-        models: the texts of the models. A starting value applies to all models that have the parameter.
+        models: the texts of the models. Starting values and bounds apply to all models that have the parameter.
         data: the data; see `fit`.
         options: the fields of `ComparisonOptions` that apply to all models alike, as keywords.
 

@@ -419,6 +419,7 @@ def compare(
     data: str = argument("DATA", DATA_HELP),
     models: list[str] = argument("MODEL...", _MODELS_HELP),
     *,
+    bounds: list[str] | None = None,
     options: ComparisonOptions,
     reading: FileOptions,
 ) -> Output:
@@ -436,6 +437,7 @@ def compare(
     """
     from autodiff_cli.render.fit_tables import comparison_report
     from autodiff_cli.training.fitting.comparison import compare_models
+    from autodiff_cli.training.objective.parameters import parse_bounds
     from autodiff_cli.training.objective.preparation import parse_model
 
     environment = call.environment
@@ -447,7 +449,8 @@ def compare(
         source = open_data_files([data], environment, reading)
         names = tuple(source.names), frozenset(call.values)
         _check_names(call.values, [parse_model(text, *names) for text in texts], call, source.names)
-        options = dataclasses.replace(options, start=inputs.constant_values(call.values))
+        start = inputs.constant_values(call.values)
+        options = dataclasses.replace(options, start=start, bounds=parse_bounds(bounds or ()))
         comparison = compare_models(texts, source, options)
     environment.note(*source.notes)
     failed = all(model_fit.fit.failure for model_fit in comparison.models)

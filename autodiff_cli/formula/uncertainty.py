@@ -362,11 +362,12 @@ class UncertainPoint:
         directions = np.concatenate([np.eye(len(amounts)), oblique / np.linalg.norm(oblique, axis=1, keepdims=True)])
         steps = np.concatenate([directions, -directions]) * _REACH
         numbers = self._values_at(steps)
-        changes = steps @ amounts + ((steps @ curvature) * steps).sum(axis=1) / 2
+        expected = value + steps @ amounts + ((steps @ curvature) * steps).sum(axis=1) / 2
         if np.isnan(numbers).any():
             return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
         rounding = 1e-9 * abs(value) + _ROUNDING_MARGIN * self._rounding_at(steps)
-        if (np.abs(numbers - value - changes) <= MAX_BIAS * spread + rounding).all():
+        # Both may overflow.
+        if ((numbers == expected) | (np.abs(numbers - expected) <= MAX_BIAS * spread + rounding)).all():
             return ""
         return f"the formula is far from quadratic within {_REACH:g} standard errors of the point"
 

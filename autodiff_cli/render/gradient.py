@@ -375,7 +375,7 @@ def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | 
         for finding in check.findings
     ]
     paper.table(TextTable(_COLUMNS, rows))
-    paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
+    paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; if wrong, order 1")
     paper.write_items([finding for finding in check.findings if finding.note], write_note, "note", "notes")
     paper.section("numbers out of the range of floats", check.notes)
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])

@@ -262,7 +262,10 @@ class ObjectiveOptions:
         "--fix NAME[=VALUE]", "Fix a parameter at its start or at VALUE; b=2*a ties it to another.", repeats=True
     )
     bounds: Mapping[str, tuple[float | str | None, float | str | None]] | None = _model(
-        "--bounds NAME=LOW:HIGH", 'Bounds of a parameter; also written as "0 < a < 1" or "a < b".', repeats=True
+        "--bounds NAME=LOW:HIGH",
+        'Bounds of a parameter; also written as "0 < a < 1" or "a < b".',
+        repeats=True,
+        compared=True,
     )
     weights: ArrayLike | str | None = _data(
         "--weights EXPR|COLUMN", "Weights of the squared residuals, such as 1/y^2.", compared=True
@@ -417,7 +420,9 @@ class FitOptions(ObjectiveOptions):
     tolerance: float | None = _course(
         "--tolerance SHARE", "Stop when the relative decrease of the loss is below this.", FRACTION
     )
-    starts: int | None = _method("--starts N", "Fit from N random starting points and keep the best.", at_least(1))
+    starts: int | None = _method(
+        "--starts N", "Fit from N random starting points and keep the best.", at_least(1), compared=True
+    )
     validation: float | None = _course("--validation FRACTION", "Fraction of the rows to hold out.", FRACTION)
     patience: int | None = _method(
         "--patience N", "Stop when the validation loss has not fallen for N epochs.", at_least(1, "epoch")

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autodiff_cli import ExpressionError, parse
@@ -26,10 +26,12 @@ def test_numbers_lie_between_ends_that_are_exact(start: float, stop: float, coun
     assert ((min(start, stop) <= found) & (found <= max(start, stop))).all()
 
 
-@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.sampled_from([1, 2, 5, 10, 100]))
-def test_short_decimals_come_out_as_such(start: int, stop: int, parts: int) -> None:
-    found = Range(start, stop, parts + 1).numbers_at(np.arange(parts + 1))
-    assert found.tolist() == [(start * (parts - k) + stop * k) / parts for k in range(parts + 1)]
+@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.integers(0, 4), st.integers(1, 120))
+@example(1, 7, 1, 6)  # 0.1, 0.2, 0.3, ..., 0.7
+def test_short_decimals_come_out_as_such(start: int, stop: int, decimals: int, parts: int) -> None:
+    ends = start / 10**decimals, stop / 10**decimals
+    found = Range(*ends, parts + 1).numbers_at(np.arange(parts + 1))
+    assert found.tolist() == [(start * (parts - k) + stop * k) / (parts * 10**decimals) for k in range(parts + 1)]
 
 
 def test_numbers_that_are_too_large_to_be_multiplied() -> None:

@@ -139,6 +139,11 @@ def test_a_warning_says_that_the_first_order_misleads(text: str, x: float, error
         assert words in propagate(either, {"x": x}, {"x": error}).warning
 
 
+def test_a_linear_formula_that_overflows_nearby_is_still_linear() -> None:
+    for text in ("x", "-x", "x/2 + x/2"):
+        assert not propagate(text, {"x": 1e308}, {"x": 1e308}).warning
+
+
 @each("text", ["x*y^2", "x*y*z + 1", "x + 20*x^2*y^2", "(x - y)^2*z", "y + max(x, z)*min(x, z)^2"])
 def test_errors_that_act_only_together_are_not_missed(text: str) -> None:
     names = parse(text).variables

@@ -275,7 +275,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     start = options.parameters.start
     parsed = [parse_model(text, tuple(dataset.names), frozenset(start)) for text in models]
     _check_targets(parsed)
-    for name in (*start, *_model_parameters(options.parsed_priors).values()):
+    for name in (*options.parameters.names, *_model_parameters(options.parsed_priors).values()):
         if not any(model.accepts(name) for model in parsed):
             raise OptionError(f"no model has the parameter `{name}`")
     shared = SharedDataset(dataset, parsed, options)
@@ -324,12 +324,18 @@ def _check_targets(models: Sequence[Model]) -> None:
 
 
 def _options_for_model(model: Model, options: FitOptions) -> FitOptions:
-    """Return the options with the starting values of the parameters that a model has."""
+    """Return the options with the starting values, bounds and priors of the parameters that a model has."""
     start = {name: value for name, value in options.parameters.start.items() if model.accepts(name)}
+    limits = {
+        name: [None if isinstance(limit, str) and not model.accepts(limit) else limit for limit in ends]
+        for name, ends in (options.bounds or {}).items()
+        if model.accepts(name)
+    }
+    bounds = {name: (low, high) for name, (low, high) in limits.items()}
     named = _model_parameters(options.parsed_priors)
     unused = {name for name, parameter in named.items() if not model.accepts(parameter)}
     priors = {name: prior.text for name, prior in options.parsed_priors.items() if name not in unused}
-    return dataclasses.replace(options, start=start, priors=priors)
+    return dataclasses.replace(options, start=start, bounds=bounds, priors=priors)
 
 
 def _model_parameters(priors: Mapping[str, Prior]) -> dict[str, str]:

@@ -241,6 +241,23 @@ def test_what_cannot_be_compared_is_refused() -> None:
         ad.compare([LINE, "y ~ a"], data, start={"q": 1})
 
 
+def test_bounds_limit_the_parameters_of_the_models_that_have_them() -> None:
+    x = np.linspace(0, 6, 30)
+    data = {"x": x, "y": 2 * np.exp(-0.4 * x) + np.exp(-1.5 * x) - 0.2 + 0.05 * np.cos(7 * np.arange(30))}
+    two, one, flat = "y ~ a*exp(-k1*x) + b*exp(-k2*x)", "y ~ a*exp(-k1*x) + c", "y ~ c"
+    bounds: dict[str, Any] = {"k1": (0, "k2"), "k2": (None, 5), "c": (0, None)}
+    found = ad.compare([two, one, flat], data, bounds=bounds, starts=3, folds=0)
+    fits = {each.fit.model: each.fit for each in found.models}
+    alone = {two: {"k1": (0, "k2"), "k2": (None, 5)}, one: {"k1": (0, None), "c": (0, None)}, flat: {"c": (0, None)}}
+    for model, limits in alone.items():
+        fit = ad.fit(model, data, bounds=limits, starts=3, no_columns=True)
+        assert fits[model].parameters == fit.parameters
+        assert fits[model].bounds == fit.bounds
+    assert fits[one].parameters["c"] == 0
+    with pytest.raises(OptionError, match="no model has the parameter `k3`"):
+        ad.compare([two, one], data, bounds={"k1": (0, "k3")})
+
+
 def test_cross_validation_of_penalised_fits_measures_the_loss_without_the_priors() -> None:
     data = {"x": X, "y": Y}
     found = ad.compare([LINE, CUBIC], data, folds=3, priors=["b ~ normal(0, 0.05)"])
