@@ -211,7 +211,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     from autodiff_cli.training.result import prediction
 
     texts, errors = inputs.split_uncertainties(_with_joint_labels(call, fit).values)
-    targets = [name for name in fit.columns if name not in fit.predictors]
+    targets = [name for name in fit.parsed_model.residual_columns if name not in fit.predictors]
     for name in {column, *texts} - {*fit.predictors, *targets}:
         raise inputs.unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)
     limits = inputs.split_interval(typed := texts.pop(column, ""))
@@ -244,7 +244,7 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
     Raises:
         BadInput: if the file lacks one of them.
     """
-    needed = fit.columns if request.residuals and fit.classes is None else fit.predictors
+    needed = fit.parsed_model.residual_columns if request.residuals and fit.classes is None else fit.predictors
     from autodiff_cli.data.files import FILE_COLUMN
 
     known = {*file.names, FILE_COLUMN}

@@ -67,6 +67,20 @@ def test_a_saved_model_has_the_response(tmp_path: Path) -> None:
     assert again.predict({"t": [3.05]}) == found.predict({"t": [3.05]})
 
 
+def test_residuals_and_readings_need_no_column_of_the_response(tmp_path: Path) -> None:
+    found, data = fit(MODEL, decay()), decay()
+    rows = {"t": T[::7], "y": data["y"][::7] + 0.5}
+    assert found.residuals(rows) == pytest.approx(0.5, abs=1e-6)
+    found.save(tmp_path / "m.json")
+    table = "t,y\n" + "".join(f"{t},{y}\n" for t, y in zip(rows["t"], rows["y"], strict=True))
+    printed = run_cli(["predict", str(tmp_path / "m.json"), "-", "--residuals"], stdin=table)
+    residuals = [float(line.rpartition(",")[2]) for line in printed.splitlines()[1:]]
+    assert residuals == pytest.approx([0.5] * len(rows["t"]), abs=1e-6)
+    refused = run_cli(["predict", str(tmp_path / "m.json"), "--inverse", "t", "--r", "1", "--t", "0..10"])
+    assert refused.status == 2
+    assert "no column `r`" in refused.stderr
+
+
 @pytest.mark.parametrize("model", ["y ~ convolve(a, r)", "y ~ convolve(a*t, 2)", "y ~ convolve(a*t*r, y)"])
 def test_other_arguments_are_refused(model: str) -> None:
     with pytest.raises(ExpressionError, match="a formula of one column of the data"):

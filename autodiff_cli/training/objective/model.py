@@ -384,9 +384,8 @@ class Model:
                 if leaf.is_input and leaf.text not in names and not isinstance(match, TextMatch):
                     listed = format_names(names, "" if all(map(is_name, names)) else "`")
                     words = f"`{leaf.text}`, left of `~`, is not a column of the data ({listed})"
-                    words += "; the delimiter may be another one" * (
-                        len(names) == 1 and not {*",;|\t"}.isdisjoint(names[0])
-                    )
+                    is_joined = len(names) == 1 and not {*",;|\t"}.isdisjoint(names[0])
+                    words += "; the delimiter may be another one" * is_joined
                     close = suggest(leaf.text, names)
                     unknown = ExpressionError(words, suggestion=close and quote_name(close))
                     raise with_columns_of_data(unknown, text, names)
@@ -596,12 +595,17 @@ class Model:
         """The columns that the prediction uses."""
         return columns_of_leaves(leaf_names([self.program.output]), self.program, self.columns)
 
+    @functools.cached_property
+    def residual_columns(self) -> tuple[str, ...]:
+        """The columns that residuals use: not the response of a convolution, which is stored with the fit."""
+        sides = [side for side in (self.program.target, self.program.output) if side is not None]
+        return columns_of_leaves(leaf_names(sides), self.program, self.columns)
+
     def targets(self) -> tuple[str, ...]:
         """Return the left side of `~` as text, one text for each component; empty without a target."""
         target = self.program.target
-        if target is None:
-            return ()
-        return tuple(map(to_text, target.inputs if target.op is stack else (target,)))
+        sides = () if target is None else target.inputs if target.op is stack else (target,)
+        return tuple(map(to_text, sides))
 
 
 def tie_fixed_parameters(text: str, names: Collection[str], options: FitOptions) -> tuple[str, FitOptions]:

@@ -503,9 +503,8 @@ class FittedModel(FitStatistics):
         target = self.parsed_model.program.target
         if target is None or self.classes is not None:
             raise OptionError("there are no residuals: the model needs a numeric target left of `~`")
-        names = self.parsed_model.columns
-        targets = evaluate([target], self._read_columns(data, names), self.parsed_model.shapes)[0]
-        return targets - self.probabilities(data)
+        columns = self._read_columns(data, self.parsed_model.residual_columns)
+        return evaluate([target], columns, self.parsed_model.shapes)[0] - self.probabilities(data)
 
     def leaf_values(self, data: Mapping[str, ArrayLike], *, shared: bool = False) -> dict[str, Any]:
         """Return the value of every leaf of the prediction.
@@ -519,8 +518,7 @@ class FittedModel(FitStatistics):
         """
         columns = self._read_columns(data, self.predictors)
         if shared:
-            shapes = [values.shape for values in columns.values()]
-            rows = broadcast_shapes(*shapes) if shapes else first_column_shape(data)
+            rows = broadcast_shapes(*map(np.shape, columns.values())) if columns else first_column_shape(data)
             if len(rows) > 1:
                 raise DataError(f"bands need one number per row and column, not an array of shape {format_shape(rows)}")
             columns = {name: np.broadcast_to(values, rows) for name, values in columns.items()} or {"": np.zeros(rows)}
