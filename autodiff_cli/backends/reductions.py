@@ -99,6 +99,29 @@ def single_threaded_blas() -> Iterator[None]:
                 set_count(_saved_thread_count)
 
 
+_MIN_THREADED_SIZE = 1024  # elements of a matrix; OpenBLAS uses one thread for far larger ones too
+
+
+def single_threaded_for(matrix: Array) -> contextlib.AbstractContextManager[None]:
+    """Return the context of `single_threaded_blas` for a matrix that OpenBLAS may factorize on several threads.
+
+    Beside other programs, its threads take up to a hundred times as long for a matrix of order 150.
+    """
+    return single_threaded_blas() if matrix.size > _MIN_THREADED_SIZE else contextlib.nullcontext()
+
+
+def svd(matrices: Array, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
+    """Return the singular value decomposition of a matrix or a stack, with the same bits on any number of cores."""
+    with single_threaded_for(matrices):
+        return np.linalg.svd(matrices, full_matrices=full_matrices)
+
+
+def eigh(matrices: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues and eigenvectors of a symmetric matrix or a stack; see `svd`."""
+    with single_threaded_for(matrices):
+        return np.linalg.eigh(matrices)
+
+
 @functools.cache
 def _openblas_functions() -> tuple[Callable[[], int], Callable[[int], None]] | None:
     """Return the functions that get and set OpenBLAS's number of threads; None if NumPy uses another library."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.gradient_descent import MAX_FULL_SHUFFLE_ROWS, ORDER_ROWS, epoch_orders, mean_loss
 from autodiff_cli.backends.protocol import EpochKernel, EpochRequest, Point, RowKernel, SumKernel
-from autodiff_cli.backends.reductions import block_slices, fold, single_threaded_blas
+from autodiff_cli.backends.reductions import block_slices, fold, single_threaded_for
 from autodiff_cli.data.streaming import Rechunker, prefetch
 from autodiff_cli.data.table import Table
 
@@ -288,14 +288,11 @@ def copy_column(name: str, columns: ColumnArrays) -> Array:
     return np.array(columns[name], dtype=np.float64)
 
 
-_MIN_THREADED_SIZE = 1024  # elements of a matrix; OpenBLAS uses one thread for far larger ones too
-
-
 def triangular_factor(matrix: Array) -> Array:
     """Return the factor R of a QR factorization, of shape (min(rows, columns), columns); of a stack of matrices, a
     stack of factors.
     """
-    with single_threaded_blas() if matrix.size > _MIN_THREADED_SIZE else contextlib.nullcontext():
+    with single_threaded_for(matrix):
         packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
     count = min(matrix.shape[-2:])
     return np.where(_upper_mask(count, matrix.shape[-1]), packed.swapaxes(-2, -1)[..., :count, :], 0.0)

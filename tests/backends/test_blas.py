@@ -15,9 +15,12 @@ from autodiff_cli.training.rows import triangular_factor
 
 PROGRAM = """
 import hashlib, numpy as np
+from autodiff_cli.backends.reductions import eigh, svd
 from autodiff_cli.training.rows import triangular_factor
 matrix = np.random.default_rng(0).normal(size=(8192, 80))
-print(hashlib.sha256(triangular_factor(matrix).tobytes()).hexdigest())
+square = triangular_factor(np.random.default_rng(0).normal(size=(2000, 200)))
+for part in (triangular_factor(matrix), *svd(square), *eigh(square + square.T)):
+    print(hashlib.sha256(part.tobytes()).hexdigest())
 """
 
 
@@ -57,6 +60,25 @@ def test_the_number_of_threads_is_what_it_was() -> None:
             thread.join()
         assert counts == [1] * 8
         assert get() == 2
+    finally:
+        put(before)
+
+
+@pytest.mark.parametrize("name", ["svd", "eigh", "qr"])
+def test_large_matrices_are_factorized_on_one_thread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other programs, several threads take far longer."""
+    library = reductions._openblas_functions()
+    if library is None:
+        pytest.skip("NumPy has no OpenBLAS of its own")
+    get, put = library
+    before, counts, factorize = get(), [], getattr(np.linalg, name)
+    monkeypatch.setattr(np.linalg, name, lambda *args, **more: (counts.append(get()), factorize(*args, **more))[1])
+    function = triangular_factor if name == "qr" else getattr(reductions, name)
+    put(2)
+    try:
+        function(np.eye(100))
+        function(np.eye(10))
+        assert counts == [1, 2]
     finally:
         put(before)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from autodiff_cli.backends import numpy_backend, selection
+from autodiff_cli.backends import numpy_backend, reductions, selection
 from autodiff_cli.backends.llvm import backend as llvm_backend
 from autodiff_cli.data import batches, delimited, files, formats, source
 from autodiff_cli.formula import uncertainty
@@ -130,7 +130,8 @@ SIZES = {
     formats: {"_TEXT_BATCH_ROWS": 3, "_JSON_BLOCK_BYTES": 64},
     batches: {"_BLOCK_VALUES": 8},
     render_rows: {"_MIN_ARROW_ROWS": 2},
-    rows: {"MAX_BLOCK_ROWS": 32, "MAX_COPIED_ROWS": 16, "_GATHER_ROWS": 16, "_MIN_THREADED_SIZE": 1},
+    rows: {"MAX_BLOCK_ROWS": 32, "MAX_COPIED_ROWS": 16, "_GATHER_ROWS": 16},
+    reductions: {"_MIN_THREADED_SIZE": 1},
     kernels: {"_MAX_PRODUCT_COLUMNS": 1, "_MAX_JOINT_HESSIAN": 1},
     objective: {"_MIN_PRODUCT_ROWS": 1},
     prediction: {"_PREDICTION_CHUNK_ROWS": 64, "_MAX_GRADIENT_VALUES": 8},

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.algebra.readable import readable
 from autodiff_cli.array_types import Array, ignore_float_errors
+from autodiff_cli.backends.reductions import svd
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute
@@ -152,7 +153,7 @@ def _in_span(small: Objective, large: Objective) -> bool:
         if not np.isfinite(basis).all():
             return False
         lengths = np.linalg.norm(basis, axis=0)
-        directions, singular_values, _ = np.linalg.svd(basis / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
+        directions, singular_values, _ = svd(basis / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
         directions = directions[:, singular_values > _SPAN_TOLERANCE * singular_values[0]]
         distances = np.linalg.norm(columns - directions @ (directions.T @ columns), axis=0)
         return bool((distances <= _SPAN_TOLERANCE * np.linalg.norm(columns, axis=0)).all())

@@ -24,6 +24,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import DensityFunction, available_cores
+from autodiff_cli.backends.reductions import eigh
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import ZERO, Node, as_node, variable
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
@@ -588,7 +589,7 @@ class Density:
         scale = np.sqrt(np.abs(np.diag(hessian)))
         if not (np.isfinite(hessian).all() and (scale > 0).all()):
             return None
-        curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
+        curvatures, directions = eigh(hessian / np.outer(scale, scale))
         return np.asarray(directions / np.sqrt(np.maximum(curvatures, 1e-10 * curvatures.max())) / scale[:, None])
 
     @ignore_float_errors()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask, ignore_float_errors
+from autodiff_cli.backends.reductions import svd
 from autodiff_cli.numbers.arrays import dots
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
@@ -483,7 +484,7 @@ def _decompose(jacobian: Array, residuals: Array, scale: Array, free: Mask | Non
         free: the columns that are not replaced by 0; by default all.
     """
     scaled = jacobian / scale[:, None, :]
-    left, sizes, right = np.linalg.svd(scaled if free is None else scaled * free[:, None, :])
+    left, sizes, right = svd(scaled if free is None else scaled * free[:, None, :])
     return _apply(left.swapaxes(1, 2), residuals), sizes, right
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask, ignore_float_errors
+from autodiff_cli.backends.reductions import eigh
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.numbers.arrays import dots
 from autodiff_cli.training.methods.gradient_descent import (
@@ -355,7 +356,7 @@ class _Iterates:
         gradient = np.where(free, self.gradient[fits], 0.0)
         diagonal = np.sqrt(np.abs(np.diagonal(hessians, axis1=1, axis2=2)))
         scale = np.where(diagonal > 0, diagonal, 1.0)
-        curvatures, directions = np.linalg.eigh(hessians / (scale[:, :, None] * scale[:, None, :]))
+        curvatures, directions = eigh(hessians / (scale[:, :, None] * scale[:, None, :]))
         slopes = (directions.swapaxes(1, 2) @ (gradient / scale)[:, :, None])[:, :, 0]
         sizes = np.abs(curvatures)
         least = SETTINGS.zero_curvature * size * sizes.max(axis=1)

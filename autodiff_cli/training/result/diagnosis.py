@@ -21,6 +21,7 @@ from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.autodiff.unrolling import unroll
 from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.reductions import svd
 from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, Op
@@ -607,7 +608,7 @@ def _describe_conditioning(objective: Objective, theta: Array) -> tuple[list[str
     without_effect = [name for name, length in zip(names, lengths, strict=True) if not length > 0]
     if without_effect:
         return [f"{_join_names(without_effect)} has no effect on the prediction there"], without_effect
-    _, singular_values, directions = np.linalg.svd(jacobian / lengths)
+    _, singular_values, directions = svd(jacobian / lengths)
     condition = math.inf if singular_values[-1] == 0 else float(singular_values[0] / singular_values[-1])
     if condition < FAILURE_LIMITS.high_condition:
         return [], []

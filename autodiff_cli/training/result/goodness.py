@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask, ignore_float_errors
+from autodiff_cli.backends.reductions import eigh
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
@@ -418,7 +419,7 @@ def _diverging_parameters(objective: Objective, theta: Array) -> Mask:
     slopes = np.abs(gradient * sizes) * objective.total_weight
     if not (np.isfinite(hessian).all() and (slopes < SEPARATION.min_likelihood_cost).all()):
         return diverging
-    curvatures, directions = np.linalg.eigh(hessian)
+    curvatures, directions = eigh(hessian)
     flat = directions[:, curvatures < SEPARATION.diverging_error_ratio**-2]
     projection = flat @ flat.T
     for k in np.flatnonzero(np.diag(projection) > SEPARATION.min_share).tolist():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import RowKernel
+from autodiff_cli.backends.reductions import svd
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.ops.functions import lgamma, polygamma
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
@@ -499,7 +500,7 @@ def ranks_with_constant(rows: GatheredRows, columns: Array) -> NDArray[np.intp]:
     triangles = rows.factorize(columns[None])
     is_known = np.isfinite(triangles).all(axis=(1, 2)) & (low == high)
     triangles[~is_known] = 0.0
-    directions, singular_values, _ = np.linalg.svd(triangles[:, :, :-1], full_matrices=False)
+    directions, singular_values, _ = svd(triangles[:, :, :-1], full_matrices=False)
     limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 1) * singular_values[:, 0]
     is_spanned = singular_values > limits[:, None]
     constants = triangles[:, :, -1:]

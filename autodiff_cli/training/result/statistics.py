@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask, ignore_float_errors
+from autodiff_cli.backends.reductions import eigh, svd
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import dots
@@ -98,7 +99,7 @@ def inverse_hessians(
     scale = np.sqrt(np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0))
     safe = np.where(scale > 0, scale, 1.0)
     scaled = np.where(is_finite, hessians / (safe[:, :, None] * safe[:, None, :]), np.eye(len(names)))
-    curvatures, directions = np.linalg.eigh(scaled)
+    curvatures, directions = eigh(scaled)
     roots = np.sqrt(np.maximum(curvatures, 0.0))[:, :, None] * directions.swapaxes(1, 2) * scale[:, None, :]
     return inverse_grams(np.where(is_finite, roots, np.nan), names, free, tolerance)
 
@@ -213,7 +214,7 @@ def scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, M
     """
     lengths = np.sqrt(np.sum(np.square(factors), axis=-2))
     scale = np.where(lengths == 0, 1.0, lengths)
-    _, singular_values, directions = np.linalg.svd(factors / scale[..., None, :])
+    _, singular_values, directions = svd(factors / scale[..., None, :])
     return scale, singular_values, directions, singular_values <= tolerance * singular_values[..., :1]
 
 
