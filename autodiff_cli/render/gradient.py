@@ -68,7 +68,7 @@ def _write_uncertainty(paper: Paper, title: str, uncertainty: Uncertainty) -> No
         paper.heading(f"{title}, by {simulated.draws:,} random draws")
         paper.line(f"  mean = {brief(simulated.mean)}, standard error = {brief(simulated.stderr)}")
         low, _, median, _, high = map(brief, simulated.quantiles.values())
-        paper.line(f"  median = {median}; 95 % of the draws are from {low} to {high}")
+        paper.line(f"  median = {median}; 95 % of the values are from {low} to {high}")
     if uncertainty.reason:
         paper.line(f"  {uncertainty.reason}", Style.STRONG if simulated else Style.FAINT)
 

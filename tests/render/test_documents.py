@@ -115,7 +115,7 @@ def test_the_text_of_an_uncertainty_has_what_its_document_has(line: str, section
             assert f"from {variable}: {100 * share:.1f} % of its variance" in text
         if "monte_carlo" in found:
             low, _, median, _, high = found["monte_carlo"]["quantiles"].values()
-            assert f"  median = {median:.6g}; 95 % of the draws are from {low:.6g} to {high:.6g}\n" in text
+            assert f"  median = {median:.6g}; 95 % of the values are from {low:.6g} to {high:.6g}\n" in text
     assert shown == sections
 
 

@@ -163,7 +163,7 @@ NUMBER = re.compile(r"(?<![\w.<])(?<!e-)[-−]?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:
 # Lines of reports with numbers that no document has: derived ones, those of explanations, losses of a first attempt.
 NOT_IN_DOCUMENTS = re.compile(
     r"standard deviation of residuals|scales the standard errors|correlations above|parameters?\)$|whose root|use \d of"
-    r"|of the draws are from|saved for the backward|so the standard error is|^Complete:|^global m|^\d+ +\S+$|^order:"
+    r"|of the values are from|saved for the backward|so the standard error is|^Complete:|^global m|^\d+ +\S+$|^order:"
     r"|^standard errors: |, bias \d+ |uses: |^To evaluate|norm scales"
 )
 
