@@ -26,8 +26,9 @@ def test_numbers_lie_between_ends_that_are_exact(start: float, stop: float, coun
     assert ((min(start, stop) <= found) & (found <= max(start, stop))).all()
 
 
-@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.integers(0, 4), st.integers(1, 120))
+@given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12), st.integers(0, 6), st.integers(1, 120))
 @example(1, 7, 1, 6)  # 0.1, 0.2, 0.3, ..., 0.7
+@example(-741206449092, 672870155643, 3, 61)
 def test_short_decimals_come_out_as_such(start: int, stop: int, decimals: int, parts: int) -> None:
     ends = start / 10**decimals, stop / 10**decimals
     found = Range(*ends, parts + 1).numbers_at(np.arange(parts + 1))

@@ -423,6 +423,20 @@ def test_wide_balls_around_an_extremum_enclose_the_values_at_their_ends(op: Op) 
                 assert not at(x, kind).is_finite() or at(x, kind).overlaps(enclosed), (x, radius)
 
 
+@each("name, others", [("gamma", ()), ("gamma_density", (1.0,)), ("beta", (0.01,)), ("beta", (1.0,))])
+def test_wide_balls_around_the_minimum_of_gamma_enclose_the_values_at_their_ends(
+    name: str, others: tuple[float, ...]
+) -> None:
+    for k, shift in itertools.product(range(10, 40), (0.0, 1.0)):
+        middle = from_float(1.4616321449683622 - shift * (name == "beta"))
+        low, high = as_ball(middle) - arb(2) ** -k, as_ball(middle) + arb(2) ** -k
+        with interval_arithmetic(128):
+            enclosed = FUNCTIONS[name](low.union(high), *map(arb, others))
+        with precision(256):
+            for x in (low, high):
+                assert FUNCTIONS[name](x, *map(arb, others)).overlaps(enclosed)
+
+
 @each("name, order", [("lgamma", 0), *(("polygamma", order) for order in range(5))])
 def test_wide_balls_between_poles_enclose_the_extremum_between_them(name: str, order: int) -> None:
     chance = Random(order)

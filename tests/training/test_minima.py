@@ -17,7 +17,7 @@ from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_alternative, rank_gains
-from autodiff_cli.training.fitting.optimization import BatchedFit, _describe_alternatives
+from autodiff_cli.training.fitting.optimization import BatchedFit, _describe_alternatives, _meet_constraints
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.loading import as_dataset
@@ -306,6 +306,17 @@ def test_the_end_that_a_better_one_replaces_is_another_minimum() -> None:
     assert batch.theta[0, 1] == pytest.approx(1, abs=0.1)
     assert warning.startswith("another minimum is nearly as likely")
     assert ", m = 8.9" in warning
+
+
+@each("priors", [None, {"k1": "normal(1.2, 0.1)"}])
+def test_terms_of_refits_are_in_the_same_order_unless_they_have_different_priors(priors: dict | None) -> None:
+    x = np.linspace(0, 6, 14)
+    data = {"x": x, "y": 2 * np.exp(-0.4 * x) + 1.5 * np.exp(-1.2 * x) + 0.01 * np.cos(9 * np.arange(14))}
+    model = "y ~ a*exp(-k1*x) + b*exp(-k2*x)"
+    objective = Objective.of(model, as_dataset(data), FitOptions(priors=priors))
+    exchanged = Outcome(np.array([1.5, 1.2, 2.0, 0.4]), True)
+    (end,) = _meet_constraints(repeat_objective(objective, 1), [exchanged])
+    assert end.theta.tolist() == ([1.5, 1.2, 2, 0.4] if priors else [2, 0.4, 1.5, 1.2])
 
 
 def test_another_minimum_is_within_the_order_and_the_bounds_of_parameters() -> None:

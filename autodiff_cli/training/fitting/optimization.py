@@ -553,9 +553,8 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
 def _meet_constraints(batch: Batch, ends: list[Outcome]) -> list[Outcome]:
     """Return the ends of refits with interchangeable terms in order; those that leave a constraint are fitted again."""
     objective = batch.objective
-    if not objective.is_penalised:
-        points = symmetries.order_terms(objective, np.array([end.theta for end in ends]))
-        ends = [dataclasses.replace(end, theta=point) for end, point in zip(ends, points, strict=True)]
+    points = symmetries.order_terms(objective, np.array([end.theta for end in ends]))
+    ends = [dataclasses.replace(end, theta=point) for end, point in zip(ends, points, strict=True)]
     if objective.orders or objective.shares:
         ends = [minimization.meet_constraints(batch.objective_of(k), end) for k, end in enumerate(ends)]
     return ends

@@ -490,6 +490,29 @@ def test_profiles_of_a_mixture_keep_its_shares() -> None:
             assert min(rises) == pytest.approx(chi2.ppf(0.95, 1), rel=1e-3)
 
 
+@each("seed", [0, 5])
+def test_the_profile_of_a_line_with_ordered_parameters_is_that_of_quadratic_programming(seed: int) -> None:
+    x = np.linspace(0, 1, 12)
+    y = 1 + 1.02 * x + 0.5 * x**2 + 0.05 * np.random.default_rng(seed).normal(size=12)
+    fit = ad.fit("y ~ a + b*x + c*x^2", {"x": x, "y": y}, profile=True, bounds={"a": (None, "b")})
+    line = np.column_stack((np.ones(12), x))
+
+    def rss(c: float) -> float:
+        rest = y - c * x**2
+        a, b = np.linalg.lstsq(line, rest, rcond=None)[0]
+        if a > b:  # the best fit has a = b
+            a = b = np.sum(rest * (1 + x)) / np.sum((1 + x) ** 2)
+        return float(np.sum((rest - a - b * x) ** 2))
+
+    c, unit = fit.parameters["c"], rss(fit.parameters["c"]) / 9
+
+    def height(value: float) -> float:
+        return math.sqrt(max(rss(value) - 9 * unit, 0.0) / unit) - t.ppf(0.975, 9)
+
+    wanted = brentq(height, c - 2, c, xtol=1e-12), brentq(height, c, c + 2, xtol=1e-12)
+    assert fit.intervals["profile"]["c"] == pytest.approx(wanted, abs=1e-6)
+
+
 def test_intervals_keep_an_order_of_parameters() -> None:
     x = np.linspace(0, 6, 14)
     y = 2 * np.exp(-0.4 * x) + 1.5 * np.exp(-1.2 * x) + 0.05 * np.random.default_rng(0).normal(size=14)
