@@ -577,9 +577,9 @@ def _name_all_columns(header: str, sample: Sequence[str], delimiter: str | None)
     """Return the header of a table, with an empty name for the names of rows if it lacks one, as R's `write.table`
     writes it: names are in quotes, and those of rows are the first cells.
     """
-    marks = [delimiter] if delimiter else [*DELIMITER_NAMES]
-    is_uneven = not any(_is_regular(mark, (header, *sample)) for mark in marks)
-    for mark in marks if is_uneven and all(line.startswith('"') for line in (header, *sample)) else ():
+    lines, marks = (header, *sample), [delimiter] if delimiter else [*DELIMITER_NAMES]
+    is_quoted = all(line.startswith('"') for line in lines)
+    for mark in marks if is_quoted and not any(_is_regular(mark, lines) for mark in marks) else ():
         named = f'""{mark}{header}'
         if sample and _is_regular(mark, (named, *sample)) and not any(line.endswith(mark) for line in sample):
             return named

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -222,7 +222,6 @@ Columns = Mapping[str, Array]  # for each variable, its values at the points, of
 # The names of the value and of its standard error among the numbers of a point; variables name the derivatives.
 VALUE, STDERR = "value", "stderr"
 
-_MAX_EXACT_DECIMALS = 22  # powers of ten up to 10^22 are floats
 MAX_POINTS = 2**62  # points of a grid, so that their positions fit 64-bit integers
 
 
@@ -237,11 +236,11 @@ class Range:
     def numbers_at(self, positions: NDArray[np.int64]) -> Array:
         """Return the numbers at some positions, counted from 0. In 0.1:0.7:7, they are exactly 0.2, 0.3 and so on."""
         last, ends = max(self.count - 1, 1), (self.start, self.stop)
-        size, exponents = max(1.0, *map(abs, ends)), (int(Decimal(repr(end)).as_tuple().exponent) for end in ends)
-        decimals = max(0, -min(exponents))
-        is_short = decimals <= _MAX_EXACT_DECIMALS and size * last * 10.0**decimals <= 2.0**53
-        # Else a power of two that keeps the products with positions finite, as in 0:1e308:101.
-        scale = 10.0**decimals if is_short else math.ldexp(1.0, min(0, 1020 - math.frexp(size)[1] - last.bit_length()))
+        decimals = [Fraction(repr(end)) for end in ends]
+        denominator, exponent = math.lcm(*(end.denominator for end in decimals)), math.frexp(max(map(abs, ends)))[1]
+        # The products with positions are exact; else a power of two keeps them finite, as in 0:1e308:101.
+        is_short = max(Fraction(1), *map(abs, decimals)) * denominator * last <= 2**53
+        scale = denominator if is_short else math.ldexp(1.0, min(0, 1020 - exponent - last.bit_length()))
         start, stop = (round(end * scale) if is_short else end * scale for end in ends)
         between = np.clip((start * (last - positions) + stop * positions) / (last * scale), min(ends), max(ends))
         return np.where(positions == 0, self.start, np.where(positions == last, self.stop, between))

@@ -102,11 +102,11 @@ def topological_order(outputs: Iterable[V], visited: set[V] | None = None) -> li
 
 def dependents(order: Iterable[Node], sources: Iterable[Node]) -> set[Node]:
     """Return the sources, and the nodes of a topological order that depend on them."""
-    found = {*sources}
+    nodes = {*sources}
     for node in order:
-        if not found.isdisjoint(node.inputs):
-            found.add(node)
-    return found
+        if not nodes.isdisjoint(node.inputs):
+            nodes.add(node)
+    return nodes
 
 
 def leaf_names(outputs: Iterable[Node]) -> list[str]:

@@ -380,8 +380,8 @@ def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | 
     paper.section("numbers out of the range of floats", check.notes)
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
     if other is not None:
-        verdict = {name: "agrees" if same else "differs" for name, same in other.agrees.items()}
-        compared = [(name, paper.in_full(slope), verdict[name]) for name, slope in other.gradient.items()]
+        words = {name: "agrees" if same else "differs" for name, same in other.agrees.items()}
+        compared = [(name, paper.in_full(slope), words[name]) for name, slope in other.gradient.items()]
         table = TextTable((Column("variable"), *number_columns("gradient"), Column("")), compared)
         paper.titled_table(f"{other.framework} {other.version}", table)
     paper.line()

@@ -17,7 +17,7 @@ from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_alternative, rank_gains
-from autodiff_cli.training.fitting.optimization import BatchedFit, _describe_alternatives, _meet_constraints
+from autodiff_cli.training.fitting.optimization import BatchedFit, _describe_alternatives, _feasible_ends
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.loading import as_dataset
@@ -315,7 +315,7 @@ def test_terms_of_refits_are_in_the_same_order_unless_they_have_different_priors
     model = "y ~ a*exp(-k1*x) + b*exp(-k2*x)"
     objective = Objective.of(model, as_dataset(data), FitOptions(priors=priors))
     exchanged = Outcome(np.array([1.5, 1.2, 2.0, 0.4]), True)
-    (end,) = _meet_constraints(repeat_objective(objective, 1), [exchanged])
+    (end,) = _feasible_ends(repeat_objective(objective, 1), [exchanged])
     assert end.theta.tolist() == ([1.5, 1.2, 2, 0.4] if priors else [2, 0.4, 1.5, 1.2])
 
 

@@ -414,9 +414,9 @@ class BatchedFit:
         alternatives = [*map(search.alternatives_near, map(batch.objective_of, searched), points)]
         if not (fits := np.repeat(searched, [*map(len, alternatives)])).size:
             return warnings
-        several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
-        refits = refit(several, np.concatenate([*filter(len, alternatives)]), None)
-        outcomes = iter(_meet_constraints(several, refits))
+        part = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
+        refits = refit(part, np.concatenate([*filter(len, alternatives)]), None)
+        outcomes = iter(_feasible_ends(part, refits))
         for fit, nearby in zip(searched, alternatives, strict=True):
             end, objective = self.outcomes[fit], batch.objective_of(fit)
             others = [other.theta for other in islice(outcomes, len(nearby)) if other.converged]
@@ -533,24 +533,27 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
     """Fit selections of an objective's rows, such as resamples, starting from the fit to all rows; see `refit`.
 
-    As many are fitted together as memory allows. `theta` is the end of the fit to all rows.
+    As many are fitted together as memory allows.
+
+    Args:
+        theta: the end of the fit to all rows.
     """
     is_joint, outcomes = can_evaluate_together(objective), list[Outcome]()
-    together = max(1, BATCH.rows // objective.rows) if is_joint else 1
-    while chosen := [*islice(selections, together)]:
+    batch_size = max(1, BATCH.rows // objective.rows) if is_joint else 1
+    while chosen := [*islice(selections, batch_size)]:
         batch: Batch = (
             GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
             if is_joint
             else ObjectiveBatch([objective.select_rows(some) for some in chosen])
         )
-        ends = _meet_constraints(batch, refit(batch, np.tile(theta, (len(chosen), 1))))
+        ends = _feasible_ends(batch, refit(batch, np.tile(theta, (len(chosen), 1))))
         if objective.kind is LossKind.LIKELIHOOD:
             ends = [_assess_likelihood_solution(batch.objective_of(k), end) for k, end in enumerate(ends)]
         outcomes += ends
     return outcomes
 
 
-def _meet_constraints(batch: Batch, ends: list[Outcome]) -> list[Outcome]:
+def _feasible_ends(batch: Batch, ends: list[Outcome]) -> list[Outcome]:
     """Return the ends of refits with interchangeable terms in order; those that leave a constraint are fitted again."""
     objective = batch.objective
     points = symmetries.order_terms(objective, np.array([end.theta for end in ends]))

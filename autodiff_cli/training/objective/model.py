@@ -604,8 +604,9 @@ class Model:
     def targets(self) -> tuple[str, ...]:
         """Return the left side of `~` as text, one text for each component; empty without a target."""
         target = self.program.target
-        sides = () if target is None else target.inputs if target.op is stack else (target,)
-        return tuple(map(to_text, sides))
+        if target is None:
+            return ()
+        return tuple(map(to_text, target.inputs if target.op is stack else (target,)))
 
 
 def tie_fixed_parameters(text: str, names: Collection[str], options: FitOptions) -> tuple[str, FitOptions]:

@@ -72,7 +72,7 @@ def count_quantiles(mean: Array, error: Array, share: float) -> Array:
     for _ in range(_MAX_BISECTIONS):
         if not (high - low > 1).any():
             break
-        middle = np.floor(np.maximum(low + high, 0.0) / 2)
+        middle = np.ceil((low + high) / 2)  # of a row that is finished, `high`
         is_below = below(middle) < share
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     return np.where((mean >= 0) & (mean <= _MAX_COUNT) & np.isfinite(error), high, np.nan)
