@@ -58,6 +58,7 @@ class DelimitedText:
     Attributes:
         title: the name of the format.
         header: the names of the columns as the file has them.
+        has_types: whether all cells of a column are known to have one type.
         divisible_range: the range of bytes of the rows, if parts of it can be read separately; otherwise None.
         is_slow_to_parse: whether parsing takes long because numbers are written as text.
         notes: sentences on how the file was interpreted, as far as that was detected.
@@ -65,6 +66,7 @@ class DelimitedText:
         options: the command-line options that request the same interpretation explicitly.
     """
 
+    has_types = False
     is_slow_to_parse = True
 
     def __init__(self, source: ByteSource, dialect: FileOptions, container: str = "") -> None:

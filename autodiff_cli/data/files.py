@@ -123,7 +123,8 @@ class DataFile:
         self.names = tuple(filter(None, self._positions))
         self.parsers = {name: self.format.new_parser() for name in self.names}
         self.filter_counts = FilterCounts()
-        self._row_filter = None if where is None else RowFilter(where, self.names, self.text_columns)
+        new_parser = None if self.format.has_types else self.format.new_parser
+        self._row_filter = None if where is None else RowFilter(where, self.names, self.text_columns, new_parser)
 
     @property
     def text_columns(self) -> list[str]:

@@ -52,6 +52,7 @@ class ArrowFormat(abc.ABC):
     Attributes:
         title: the name of the format.
         header: the names of the columns as the file has them.
+        has_types: whether all cells of a column are known to have one type.
         divisible_range: the range of row groups, if parts of it can be read separately; otherwise None.
         is_slow_to_parse: whether parsing takes long because numbers are written as text.
         notes: sentences on how the file was interpreted, as far as that was detected.
@@ -60,6 +61,7 @@ class ArrowFormat(abc.ABC):
     """
 
     title: str
+    has_types: bool = True
     divisible_range: tuple[int, int] | None = None
     is_slow_to_parse: bool = False
     notes: tuple[str, ...] = ()

@@ -334,6 +334,7 @@ class RowFilter:
         text: the expression.
         names: the names of all columns.
         texts: the names of the text columns, which can be compared with quoted text.
+        new_parser: makes a parser of cells, if other columns may have cells of text, too.
 
     Attributes:
         numeric_columns: the numeric columns that the expression reads.
@@ -344,11 +345,17 @@ class RowFilter:
         DataError: for text that is not an expression of these columns.
     """
 
-    def __init__(self, text: str, names: Collection[str], texts: Collection[str]) -> None:
+    def __init__(
+        self,
+        text: str,
+        names: Collection[str],
+        texts: Collection[str],
+        new_parser: Callable[[], CellParser] | None = None,
+    ) -> None:
         self._dates: dict[str, tuple[str, str]] = {}  # the column and the date that a leaf stands for
         try:
-            text = self._name_dates(text, {*names} - {*texts})
-            program = read_for_floats(text, self._dates, ColumnNames(texts=texts))
+            text, mixed = self._name_dates(text, {*names} - {*texts}, new_parser)
+            program = read_for_floats(text, self._dates, ColumnNames(texts={*texts, *mixed}))
         except ExpressionError as error:
             raise DataError(f"--where: {error}") from error
         self._output = program.output
@@ -368,22 +375,29 @@ class RowFilter:
                     hint = f"to compare with text, write `{text.partition('=')[0].strip()} == '{name}'`"
                 raise DataError(f"--where: there is no column `{name}`; {hint}")
 
-    def _name_dates(self, text: str, numeric: Collection[str]) -> str:
-        """Return the expression with a name for each quoted text that is compared with a column without texts, which
-        must hold dates.
+    def _name_dates(
+        self, text: str, numeric: Collection[str], new_parser: Callable[[], CellParser] | None
+    ) -> tuple[str, set[str]]:
+        """Return the expression with a name for each quoted date that is compared with a column without texts, and
+        those columns that are compared with other quoted text.
         """
         lexemes = parse(text).lexemes
         types, words = lexemes.types, lexemes.words
-        pieces, end = [], 0
+        pieces, end, mixed = [], 0, set()
         for k, kind in enumerate(types):
             places = [j for j in (k - 2, k + 2) if 0 <= j < len(types) and types[(j + k) // 2] == "COMPARE"]
-            column = next((words[j] for j in places if types[j] == "NAME" and words[j] in numeric), None)
-            if kind == "TEXT" and column is not None:
+            place = next((j for j in places if types[j] == "NAME" and words[j] in numeric), None)
+            if kind != "TEXT" or place is None:
+                continue
+            column, quoted, is_equality = words[place], words[k][1:-1], words[(place + k) // 2] in ("==", "!=")
+            if is_equality and new_parser is not None and new_parser().parse(quoted) is None:
+                mixed.add(column)
+            else:
                 name = f"date {k}"
-                self._dates[name] = column, words[k][1:-1]
+                self._dates[name] = column, quoted
                 pieces += [text[end : lexemes.start(k)], f"`{name}`"]
                 end = lexemes.end(k)
-        return "".join([*pieces, text[end:]])
+        return "".join([*pieces, text[end:]]), mixed
 
     def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser], counts: FilterCounts) -> NDArray[np.bool_]:
         """Return a mask of the rows of a batch that the filter keeps, and count them.

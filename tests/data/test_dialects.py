@@ -496,6 +496,15 @@ def test_where(where: str, expected: list[float]) -> None:
     assert [row[2] for row in rows(file, "y")] == [f"{y:g}" for y in expected]
 
 
+@given(st.permutations(["1", "2.5", "2024-01-31", "x", "NA"]), st.sampled_from(["==", "!="]), st.booleans())
+def test_the_order_of_the_rows_does_not_decide_which_are_kept(cells: list[str], operator: str, is_first: bool) -> None:
+    """The first cell decides whether a column holds numbers, dates or texts, but not what can be compared with it."""
+    content = "g,y\n" + "".join(f"{cell},{y}\n" for y, cell in enumerate(cells))
+    operands = ["g", "'x'"] if is_first else ["'x'", "g"]
+    kept = opened(content, where=f" {operator} ".join(operands))
+    assert column(kept, "y") == [y for y, cell in enumerate(cells) if (cell == "x") == (operator == "==")]
+
+
 @each(
     ("where", "message"),
     [
