@@ -273,6 +273,8 @@ class DelimitedText:
                 if cells and lines.at_end:
                     location = f"{self._source.name}: line {lines.number - record_lines + 2}"
                     raise DataError(f"{location}: a quote that opens in this row is never closed")
+                if len(cells) == len(self.header) + 1 and not cells[-1]:  # some programs end rows with a delimiter
+                    cells.pop()
                 if cells:
                     yield Record(f"line {lines.number - record_lines + 1}", cells)
         except (csv.Error, OSError, EOFError, zlib.error) as error:

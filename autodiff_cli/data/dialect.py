@@ -474,9 +474,12 @@ class DetectedDialect:
         elif is_row:
             self.header = [name.strip() for name in commented_names]
             self.notes.append("the column names come from the last comment line")
-        elif all(is_number):
+        elif any(is_number):
             hint = "use --no-header to name the columns c1, c2, …"
-            raise DataError(f"the first line holds numbers, not column names; {hint}")
+            values = [CellParser(self.decimal, dialect.date_format).parse(cell.strip()) for cell in self.header]
+            if None not in values and self.header[0].strip():  # an empty first cell is above the names of rows
+                raise DataError(f"the first line holds numbers, not column names; {hint}")
+            self.notes.append(f"some column names on the first line are numbers; if that line is data, {hint}")
         if any(not name.strip() and following.strip() for name, following in itertools.pairwise(self.header[1:])):
             self.notes.append("columns without a name are not read")
         self.units = [unit.strip() for unit in split_record(units_text, delimiter)]

@@ -505,6 +505,41 @@ def test_the_order_of_the_rows_does_not_decide_which_are_kept(cells: list[str], 
     assert column(kept, "y") == [y for y, cell in enumerate(cells) if (cell == "x") == (operator == "==")]
 
 
+@each("ending", ["", ",", ";", "\t"])
+@each("first", ["1{0}NA", "1{0}", "2024-01-31{0}2.5", "1{0}true", "-1e5{0}.5"])
+def test_a_first_row_of_data_is_not_lost_as_a_header(first: str, ending: str) -> None:
+    """Where a cell of the first row was missing, a date or a truth value, the row gave the names of the columns."""
+    delimiter = ending or ","
+    content = f"{first}{ending}\n2{{0}}3{ending}\n".format(delimiter)
+    with pytest.raises(DataError, match="the first line holds numbers, not column names; use --no-header"):
+        opened(content)
+    cells = [row[0] for block in opened(content, no_header=True).iter_rows() for row in block]
+    assert cells == [first.split("{")[0], "2"]
+
+
+@each("header", ["gene,2001,2002", "pi,1,x", ",0,1"])
+def test_names_that_are_numbers_are_noted(header: str) -> None:
+    file = opened(f"{header}\nA,2,3\nB,4,5\n")
+    assert file.names == tuple(filter(None, header.split(",")))
+    assert "some column names on the first line are numbers" in "".join(file.notes)
+
+
+@given(st.sampled_from(",;\t|"), st.lists(st.booleans(), min_size=1, max_size=4), st.booleans(), st.booleans())
+def test_a_delimiter_at_the_end_of_rows_is_no_cell(
+    delimiter: str, endings: list[bool], is_of_header: bool, is_single_pass: bool
+) -> None:
+    lines = [f"{k}{delimiter}{k + 0.5}{delimiter * ending}" for k, ending in enumerate(endings)]
+    content = "\n".join([f"x{delimiter}y{delimiter * is_of_header}", *lines, ""]).encode()
+    if is_of_header and not all(endings):
+        return
+    file = DataFile("-", io.BytesIO(content), options=FileOptions(), single_pass=is_single_pass)
+    (block,) = file.iter_blocks(("x", "y"), 10)
+    assert [block.columns[name].tolist() for name in "xy"] == [
+        [*range(len(endings))],
+        [k + 0.5 for k in range(len(endings))],
+    ]
+
+
 @each(
     ("where", "message"),
     [
