@@ -21,6 +21,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import index
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from autodiff_cli.autodiff.sweeps import ForwardPass, ReversePass, tangents
@@ -527,7 +528,7 @@ class Formula:
 
         They are computed by Taylor series, whose cost grows with the square of the order; repeated symbolic derivatives
         would grow exponentially. Raises as calling does, UnknownNameError also for `name`, and ExpressionError for a
-        batch, and where `name` or the output is an array.
+        batch, where `name` or the output is an array, and for a negative order.
 
         >>> from autodiff_cli import parse
         >>> parse("log(1 + x)").derivatives("x", 6, x=0)
@@ -537,6 +538,8 @@ class Formula:
 
         name = canonical_name(name)
         self.check_names([name])
+        if index(order) < 0:
+            raise ExpressionError(f"the order of a derivative must be at least 0, not {order}")
         point_values = self.at(point, **values)
         if not self.is_scalar_point(point_values):
             from autodiff_cli.formula.array_derivatives import derivatives_with_arrays

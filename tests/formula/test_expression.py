@@ -310,6 +310,8 @@ def test_derivatives_of_higher_order_among_arrays() -> None:
     ):
         with pytest.raises(ad.ExpressionError, match=message):
             f.derivatives(name, 2, point)
+    with pytest.raises(ad.ExpressionError, match="at least 0, not -1"):
+        f.derivatives("t", -1, t=0, v=[1, 2])
 
 
 def test_the_directional_derivative_over_a_batch() -> None:
