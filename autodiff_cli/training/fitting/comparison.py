@@ -69,6 +69,7 @@ def cross_validation_error(
     """
     if folds < 2 or fit.failure:
         return None, ""
+    objective = objective.without_zero_weights()
     fold_of_row = assign_folds(objective.rows, folds, options.seed)
     starts_anew = objective.is_network or fit.optimizer in OPTIMIZERS
     most = int(np.bincount(fold_of_row).max())
@@ -282,7 +283,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     shared = SharedDataset(dataset, parsed, options)
     objectives = [Objective.of(model, shared, _options_for_model(model, options)) for model in parsed]
     fits = [fit_objective(one, options) for one in objectives]
-    folds = min(folds, objectives[0].rows)
+    folds = min(folds, objectives[0].weighted_rows)
     # With scales of their own, models with too many parameters, whose scales are small, would seem to predict better.
     scales = [fit.scale for fit in fits if fit.scale is not None]
     for one in objectives if scales else ():

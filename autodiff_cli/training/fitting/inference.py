@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.parameters import ParameterLayout, read_wit
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors, undetermined
-from autodiff_cli.training.rows import WEIGHT, RowIndex
+from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
 _CONSTRAINT = "a constraint: an order of parameters, or a sum of shares"
@@ -482,8 +482,7 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
-    if objective.weighted_rows < objective.rows:  # rows of weight 0 are no part of the sample
-        objective = objective.select_rows(objective.column(WEIGHT) > 0)
+    objective = objective.without_zero_weights()
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
 
     def converged_ends(samples: Iterator[RowIndex]) -> Array:

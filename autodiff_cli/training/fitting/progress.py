@@ -44,7 +44,8 @@ _MAX_ROWS = 10**9  # the limit of NumPy's hypergeometric distribution
 
 
 def split_validation(objective: Objective, fraction: float, seed: int) -> tuple[Objective, Objective]:
-    """Split an objective into one over the rows to fit and one over validation rows, drawn at random.
+    """Split an objective into one over the rows to fit and one over validation rows, drawn at random. Neither has rows
+    of weight 0.
 
     Args:
         fraction: the share of the rows that is held out for validation.
@@ -54,6 +55,7 @@ def split_validation(objective: Objective, fraction: float, seed: int) -> tuple[
         OptionError: if either part would have no row.
         DataError: if all rows of a class are validation rows, so the fit would never see the class.
     """
+    objective = objective.without_zero_weights()
     count = round(fraction * objective.rows)
     if not 0 < count < objective.rows:
         raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")

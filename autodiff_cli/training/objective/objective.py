@@ -94,6 +94,10 @@ class ModelOverRows(PreparedObjective):
         """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""
         return self.with_rows(self.data.select_rows(rows))
 
+    def without_zero_weights(self) -> Self:
+        """Return the objective without its rows of weight 0, which are no part of a sample."""
+        return self if self.weighted_rows == self.rows else self.select_rows(self.column(folds.WEIGHT) > 0)
+
     def with_rows(self, rows: folds.Rows) -> Self:
         """Return the objective over other rows."""
         # A scale that is estimated on some rows holds for these only.

@@ -514,10 +514,11 @@ def test_the_cross_validation_error_is_the_weighted_mean_of_held_out_losses(weig
     found = ad.fit("y ~ a + b*x", LEVELS, weights=weights)
     error, reason = cross_validation_error(objective, found, options, 4)
     used, total = np.ones(12) if weights is None else weights, 0.0
+    used, x, y = (column[used > 0] for column in (used, LEVELS["x"], LEVELS["y"]))
     for fold in range(4):
-        rest = assign_folds(12, 4, 4) != fold
-        line = np.polyfit(LEVELS["x"][rest], LEVELS["y"][rest], 1, w=np.sqrt(used[rest]))
-        total += np.sum(used[~rest] * (LEVELS["y"][~rest] - np.polyval(line, LEVELS["x"][~rest])) ** 2)
+        rest = assign_folds(len(x), 4, 4) != fold
+        line = np.polyfit(x[rest], y[rest], 1, w=np.sqrt(used[rest]))
+        total += np.sum(used[~rest] * (y[~rest] - np.polyval(line, x[~rest])) ** 2)
     assert (error, reason) == (pytest.approx(total / used.sum(), rel=1e-9), "")
     assert cross_validation_error(objective, found, options, 1) == (None, "")
     assert cross_validation_error(objective, dataclasses.replace(found, failure="none"), options, 4) == (None, "")
