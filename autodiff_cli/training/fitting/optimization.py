@@ -289,7 +289,7 @@ class BatchedFit:
         fits = np.flatnonzero(is_open & minimization.outlier_minima_mask(samples, poor | doubtful))
         if len(fits):
             count = minimization.MINIMIZATION.subsets // 2
-            drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
+            drawn = search.sample_starts(samples.objective, self._options.seed, count)
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
             for fit, minima in zip(fits.tolist(), ends, strict=True):
                 alternatives = search.alternatives_near(samples.objective_of(fit), minima)
@@ -696,7 +696,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     """
     if options.starts is None:
         return optimize(method, objective, options, progress)
-    starts = np.array([objective.start, *search.sample_starts(objective, options.seed, options.starts - 1)])
+    starts = np.vstack((objective.start, search.sample_starts(objective, options.seed, options.starts - 1)))
     options = dataclasses.replace(options, starts=None)
     losses, order, alternatives = [math.inf] * len(starts), range(len(starts)), list[Array]()
     is_screened = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1

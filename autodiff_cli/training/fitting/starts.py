@@ -18,7 +18,7 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Generator, Iterator, Sequence, Set
+from collections.abc import Callable, Generator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -258,18 +258,19 @@ def exponents_of(objective: Objective) -> list[int]:
     return sorted({partner.parameter for partner in _partners_of(objective) if partner.kernel is None})
 
 
-def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]:
-    """Yield random starting points.
+def sample_starts(objective: Objective, seed: int, count: int) -> Array:
+    """Return random starting points, of shape (count, P).
 
     Numbers are drawn from the values and scales of the columns, or uniformly between two bounds. Arrays are initialised
     as at the start of a fit, with another seed.
     """
-    generator = np.random.default_rng(seed)
-    columns, box, layout = _column_ranges(objective), objective.bounds, objective.layout
-    for number in range(1, count + 1):
-        drawn = box.draw_inside(_sample_values(columns, generator, layout.size), generator)
+    generator, box, layout = np.random.default_rng(seed), objective.bounds, objective.layout
+    points = box.draw_inside(_sample_values(_column_ranges(objective), generator, (count, layout.size)), generator)
+    for number, point in enumerate(points, 1):
         arrays = initial_arrays(layout.shapes, objective.model.program.layer_parameters, seed + number)
-        yield box.move_inside(layout.flatten([arrays.get(name, drawn[part]) for name, part in layout.slices.items()]))
+        for name, values in arrays.items():
+            point[layout.slices[name]] = np.ravel(values)
+    return box.move_inside(points)
 
 
 _ColumnRanges = tuple[Array, Array, Array]

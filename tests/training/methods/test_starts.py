@@ -305,7 +305,7 @@ def test_random_values_are_in_columns_or_within_a_hundredfold_of_sizes() -> None
 
 def test_random_starts_of_a_model_without_columns_of_numbers_have_the_size_of_1() -> None:
     objective = Objective("(a[g] - 1)^2 + b^2", {"g": ["A", "B", "A"]}, likelihood=True)
-    numbers = np.array([*sample_starts(objective, 0, 400)]).ravel()
+    numbers = sample_starts(objective, 0, 400).ravel()
     is_location = (numbers > 0) & (numbers < 1)
     assert 0.65 < is_location.mean() < 0.85  # half of the numbers, and a third of the others
     powers = np.log10(-numbers[numbers < 0])
@@ -319,7 +319,7 @@ def test_random_starts_of_networks_are_those_of_other_seeds() -> None:
     objective = Objective(model, data, **options)
     free = objective.layout.slices
     for seed in (0, 7):
-        found = [*sample_starts(objective, seed, 4)]
+        found = sample_starts(objective, seed, 4)
         assert len(found) == 4
         for number, theta in enumerate(found, 1):
             other = Objective(model, data, seed=seed + number, **options).start
