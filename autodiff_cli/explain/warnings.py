@@ -260,7 +260,7 @@ def jumping_derivative(trace: Trace, order: int) -> str:
             x, *pairs = _input_values(trace, i)
             if any(any_true(x == place) for place in pairs[::2] or [0.0]):
                 what = {2: "slope has a kink", 3: "second derivative has a kink"}[jumping_order]
-                return f"{_location(trace, i)}: its {what} here, so higher derivatives are one-sided"
+                return f"{_location(trace, i)}: its {what} here; higher derivatives do not exist, a convention is used"
     return ""
 
 

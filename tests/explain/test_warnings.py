@@ -223,3 +223,13 @@ def test_no_digits_are_claimed_of_what_is_not_defined(words: list[str]) -> None:
     warnings = run_cli(["grad", *words, "--json"]).json["warnings"]
     assert {warning["kind"] for warning in warnings} & {"domain", "singular"}
     assert not [warning for warning in warnings if re.search(r"\bis nan\b", warning["message"])]
+
+
+@each("order", [2, 3])
+@each(("formula", "expected"), [("softsign(x)", 0), ("elu(x)", 0), ("celu(x)", 0), ("sigmoid(x)", None)])
+def test_a_derivative_that_does_not_exist_is_a_convention(formula: str, expected: float | None, order: int) -> None:
+    """For `softsign` it was called one-sided, but is neither of the sides: 2 and -2."""
+    found = run_cli(f'grad "{formula}" --x 0 --order {order} --json').json
+    warned = ["do not exist, a convention is used" in each["message"] for each in found["warnings"]]
+    assert warned == ([] if expected is None else [True])
+    assert expected in (None, found["derivative"])
