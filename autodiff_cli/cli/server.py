@@ -96,10 +96,7 @@ class RequestError(Exception):
 
 
 class _StoredFit(NamedTuple):
-    model: str
-    values: str
-    options: Mapping[str, str]
-    result: Mapping[str, Any]
+    question: Mapping[str, Any]  # with the parameters and the scale of the answer
     content: bytes
 
 
@@ -125,8 +122,7 @@ class RequestHandlers:
     async def learn(self, request: Request) -> Response:
         """Return the page that shows the progress of a stored fit."""
         stored = self._stored_fit(request)
-        question = {"ask": "learn", "model": stored.model, "values": stored.values, "options": stored.options}
-        return await self._page(question, stored.content, self._limits.fit)
+        return await self._page({**stored.question, "ask": "learn"}, stored.content, self._limits.fit)
 
     async def row(self, request: Request) -> Response:
         """Return the page of the loss at one row of a stored fit."""
@@ -134,8 +130,8 @@ class RequestHandlers:
         text = request.query_params.get("row", "")
         if not text.isascii() or not text.isdigit() or len(text) > 12:
             raise RequestError(f"error: a row is an integer from 1, not `{text[:40]}`", 400)
-        question = {"ask": "row", "model": stored.model, "row": int(text), **stored.result}
-        return await self._page(question | {"options": stored.options}, stored.content, self._limits.trace)
+        question = {**stored.question, "ask": "row", "row": int(text)}
+        return await self._page(question, stored.content, self._limits.trace)
 
     async def course(self, request: Request) -> Response:
         """Return a page of the course."""
@@ -167,7 +163,7 @@ class RequestHandlers:
         question = {"ask": "fit", "model": model, "values": values, "options": options}
         answer = await self._ask_worker(question, content, self._limits.fit)
         token = secrets.token_urlsafe(16)
-        self._stored_fits[token] = _StoredFit(model, values, options, answer.pop("stored"), content)
+        self._stored_fits[token] = _StoredFit({**question, **answer.pop("stored")}, content)
         while len(self._stored_fits) > self._limits.stored_fits:
             self._stored_fits.popitem(last=False)
         return JSONResponse({**answer, "token": token})

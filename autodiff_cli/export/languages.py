@@ -227,7 +227,7 @@ def javascript_source(program: programs.ExportProgram) -> str:
     parts = [
         programs.indent_lines(layout.comment(program.origin), "// "),
         *layout.library.texts.values(),
-        f"{head}{programs.indent_lines(_javascript_body(program, layout), _JAVASCRIPT_INDENT)}}}\n",
+        f"{head}{programs.indent_lines(_javascript_body(layout), _JAVASCRIPT_INDENT)}}}\n",
     ]
     return "\n".join(parts)
 
@@ -239,17 +239,14 @@ def _object_key(name: str) -> str:
     return name if _is_javascript_name(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _javascript_body(program: programs.ExportProgram, layout: programs.SourceLayout) -> Iterator[str]:
+def _javascript_body(layout: programs.SourceLayout) -> Iterator[str]:
     for name, part in layout.lines:
         yield from programs.wrap_statement(f"const {name} = {part.text};", _JAVASCRIPT_INDENT)
-    results = [programs.VALUE_NAME if layout.value == programs.VALUE_NAME else f"value: {layout.value}"]
-    if program.options.gradient:
-        yield from _OBJECT.statement("const gradient = ", layout.derivatives(), ";")
-        results.append("gradient")
-    if program.options.hessian:
-        yield from _OBJECT.statement("const hessian = ", layout.second_derivatives(), ";")
-        results.append("hessian")
-    yield f"return {{ {', '.join(results)} }};"
+    derivatives = layout.derivatives()
+    for name, entries in derivatives.items():
+        yield from _OBJECT.statement(f"const {name} = ", entries, ";")
+    value = programs.VALUE_NAME if layout.value == programs.VALUE_NAME else f"value: {layout.value}"
+    yield f"return {{ {', '.join([value, *derivatives])} }};"
 
 
 _OBJECT = python.DictSyntax(

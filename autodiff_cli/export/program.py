@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.autodiff.sweeps import forward
@@ -539,6 +539,8 @@ _FORMULA_LENGTH = 600  # a longer formula loses its middle in the comment
 
 # Writes the k-th number of a variable, given its legal name.
 ElementNotation = Callable[[ExportVariable, str, int], str]
+# Expressions, or dictionaries of expressions, by key.
+Entries: TypeAlias = Mapping[str, str] | Mapping[str, Mapping[str, str]]
 
 
 class SourceLayout:
@@ -618,20 +620,23 @@ class SourceLayout:
         """The expression of the value; nested lists for an unrolled array."""
         return nested_lists(self.program.split_results(self.results)[0], self.program.shape)
 
-    def derivatives(self) -> dict[str, str]:
-        """Return the expressions of the derivatives by variable; nested lists for an unrolled array."""
-        return self._by_variable([[slope] for slope in self.program.split_results(self.results)[1]], ())
+    def derivatives(self, suffix: str = "") -> dict[str, Entries]:
+        """Return the expressions of the derivatives, each with a suffix, by the names of the results.
 
-    def second_derivatives(self) -> dict[str, dict[str, str]]:
-        """Return the expressions of the second derivatives by two variables.
-
-        For arrays they are nested lists, of the first variable's shape followed by the second's.
+        Those of `gradient` are by variable; nested lists for an unrolled array. Those of `hessian` are by two
+        variables; for arrays they are nested lists, of the first variable's shape followed by the second's.
         """
-        rows = iter(self.program.split_results(self.results)[2])
-        return {
-            first.name: self._by_variable([*zip(*islice(rows, first.size), strict=True)], first.shape)
-            for first in self.program.wrt
-        }
+        _, slopes, hessian = self.program.split_results([text + suffix for text in self.results])
+        tables: dict[str, Entries] = {}
+        if self.program.options.gradient:
+            tables["gradient"] = self._by_variable([[slope] for slope in slopes], ())
+        if self.program.options.hessian:
+            rows = iter(hessian)
+            tables["hessian"] = {
+                first.name: self._by_variable([*zip(*islice(rows, first.size), strict=True)], first.shape)
+                for first in self.program.wrt
+            }
+        return tables
 
     def _by_variable(self, columns: Iterable[Sequence[str]], shape: Shape) -> dict[str, str]:
         """Return the columns of a matrix by variable, as lists nested by the shape of a column, then the variable's.

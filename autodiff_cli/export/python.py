@@ -9,9 +9,9 @@ from __future__ import annotations
 import builtins
 import keyword
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from autodiff_cli.export import program as programs
 from autodiff_cli.graph.tape import has_array_operations, topological_order
@@ -20,9 +20,6 @@ from autodiff_cli.targets.python import IMPORTED, LIBRARIES, NumpyLibrary, Pytho
 from autodiff_cli.version import __version__
 
 # --- Dictionaries of results, in Python and in JavaScript
-
-# Expressions, or dictionaries of expressions, by key.
-Entries: TypeAlias = Mapping[str, str] | Mapping[str, Mapping[str, str]]
 
 
 class DictSyntax(NamedTuple):
@@ -38,14 +35,14 @@ class DictSyntax(NamedTuple):
     brackets: tuple[str, str]
     indent: str
 
-    def literal(self, entries: Entries) -> str:
+    def literal(self, entries: programs.Entries) -> str:
         """Return a dictionary on one line."""
         texts = [
             self.entry(name, each if isinstance(each, str) else self.literal(each)) for name, each in entries.items()
         ]
         return ", ".join(texts).join(self.brackets) if texts else "{}"
 
-    def statement(self, start: str, entries: Entries, end: str = "") -> list[str]:
+    def statement(self, start: str, entries: programs.Entries, end: str = "") -> list[str]:
         """Return a statement with a dictionary, on one line if it fits, else with one line for each entry.
 
         Args:
@@ -136,15 +133,10 @@ def statements(layout: programs.SourceLayout) -> Iterator[str]:
 
 def results(layout: programs.SourceLayout, value: str, suffix: str = "") -> Iterator[str]:
     """Yield the lines that compute the derivatives, each with a suffix, and return the value and these."""
-    names = [value]
-    if layout.program.options.gradient:
-        yield from _DICT.statement("gradient = ", {name: text + suffix for name, text in layout.derivatives().items()})
-        names.append("gradient")
-    if layout.program.options.hessian:
-        rows = {a: {b: text + suffix for b, text in row.items()} for a, row in layout.second_derivatives().items()}
-        yield from _DICT.statement("hessian = ", rows)
-        names.append("hessian")
-    yield from wrap_expression("return ", ", ".join(names), INDENT)
+    derivatives = layout.derivatives(suffix)
+    for name, entries in derivatives.items():
+        yield from _DICT.statement(f"{name} = ", entries)
+    yield from wrap_expression("return ", ", ".join([value, *derivatives]), INDENT)
 
 
 def _entry(name: str, text: str) -> str:

@@ -181,13 +181,18 @@ class FunctionBuilder:
         self.begin_block(after)
 
     @contextmanager
-    def branch(self, condition: str) -> Iterator[None]:
-        """Execute the instructions of this context only if a condition holds."""
+    def branch(self, condition: str, target: str | None = None) -> Iterator[None]:
+        """Execute the instructions of this context only if a condition holds.
+
+        Args:
+            condition: the condition.
+            target: the label of the block to jump to at the end of the context; by default the block after it.
+        """
         then, after = self.new_label(), self.new_label()
         self.emit(f"br i1 {condition}, label %{then}, label %{after}")
         self.begin_block(then)
         yield
-        self.emit(f"br label %{after}")
+        self.emit(f"br label %{target or after}")
         self.begin_block(after)
 
 
@@ -311,12 +316,8 @@ class _LlvmStatements(Statements):
         """Write a branch to the block of the first condition that is true."""
         code, end = self._code, self._code.new_label()
         for condition, block in cases:
-            then, following = code.new_label(), code.new_label()
-            code.emit(f"br i1 {condition()}, label %{then}, label %{following}")
-            code.begin_block(then)
-            block()
-            code.emit(f"br label %{end}")
-            code.begin_block(following)
+            with code.branch(condition(), end):
+                block()
         otherwise()
         code.emit(f"br label %{end}")
         code.begin_block(end)
@@ -324,14 +325,11 @@ class _LlvmStatements(Statements):
 
     def while_loop(self, condition: Test, block: Block) -> list[str]:
         """Write a loop that runs while a condition is true."""
-        code, (head, inside, end) = self._code, (self._code.new_label() for _ in range(3))
+        code, head = self._code, self._code.new_label()
         code.emit(f"br label %{head}")
         code.begin_block(head)
-        code.emit(f"br i1 {condition()}, label %{inside}, label %{end}")
-        code.begin_block(inside)
-        block()
-        code.emit(f"br label %{head}")
-        code.begin_block(end)
+        with code.branch(condition(), head):
+            block()
         return []
 
     def return_statement(self, value: str) -> list[str]:

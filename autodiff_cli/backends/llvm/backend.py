@@ -33,7 +33,7 @@ from autodiff_cli.backends.llvm.machine_code import (
     host_processor,
 )
 from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, is_total, plan_kernel
-from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
+from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner, aligned_zeros
 from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
@@ -215,12 +215,12 @@ class CompiledEpochKernel:
         positions = {leaf.name: leaf.position for leaf in step.plan.point_inputs}
         self._rate, self.step_counter = positions.get(protocol.RATE), positions.get(protocol.STEP)
         self._modules = LazyTable(lambda types: compile_module(partial(epoch_module, target, self, types), target))
-        self._point = _aligned_zeros(width + sum(math.prod(leaf.shape) for leaf in other_inputs))
-        self._accumulators = _aligned_zeros(memory * width)
-        self._next = _aligned_zeros((1 + memory) * width)
-        self._means = _aligned_zeros(loss.plan.value_count + width)
-        self._step_point = _aligned_zeros(len(step.plan.point_inputs))
-        self._workspaces = [_aligned_zeros(layout.size // 8) for layout in (loss, step)]
+        self._point = aligned_zeros(width + sum(math.prod(leaf.shape) for leaf in other_inputs))
+        self._accumulators = aligned_zeros(memory * width)
+        self._next = aligned_zeros((1 + memory) * width)
+        self._means = aligned_zeros(loss.plan.value_count + width)
+        self._step_point = aligned_zeros(len(step.plan.point_inputs))
+        self._workspaces = [aligned_zeros(layout.size // 8) for layout in (loss, step)]
         rows = {protocol.THETA: self._point, protocol.GRADIENT: self._means[1:]}
         rows |= {name: self._accumulators[k * width :] for k, name in enumerate(descent.update.accumulators)}
         self._step_columns = np.array([(rows[leaf.name].ctypes.data, 0) for leaf in step.plan.column_inputs], np.int64)
@@ -282,7 +282,7 @@ class CompiledEpochKernel:
         bytes_of_row = sum(size * count for size, count in zip(sizes, counts, strict=True))
         window = max(1, _GATHER_BYTES // max(1, bytes_of_row) // batch) * batch
         distances = [-(-window * size // ALIGNMENT) * ALIGNMENT for size in sizes]
-        buffers = [_aligned_zeros(distance * count // 8) for distance, count in zip(distances, counts, strict=True)]
+        buffers = [aligned_zeros(distance * count // 8) for distance, count in zip(distances, counts, strict=True)]
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
         return window, np.array(table, np.int64), buffers
 
@@ -343,13 +343,6 @@ def _step_plan(update: protocol.Update) -> KernelPlan:
     return plan_kernel(
         protocol.RowGraphs(outputs, {protocol.THETA, protocol.GRADIENT, *update.accumulators}), is_summed=False
     )
-
-
-def _aligned_zeros(count: int) -> Array:
-    """Return an array of zeros that begins at a cache line."""
-    space = np.zeros(count + ALIGNMENT // 8)
-    start = -space.ctypes.data % ALIGNMENT // 8
-    return space[start : start + count]
 
 
 # The division of rows into blocks.

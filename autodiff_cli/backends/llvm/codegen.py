@@ -587,22 +587,18 @@ class PlanWriter:
             if name != "next"
         }
         ir.emit(f"call void @prologue(ptr %memory, ptr {job['point']})")
-        head, body, after = ir.new_label(), ir.new_label(), ir.new_label()
+        head = ir.new_label()
         ir.emit(f"br label %{head}")
         ir.begin_block(head)
         number = ir.assign(f"atomicrmw add ptr {fields['next']}, i64 1 monotonic")
-        is_below = ir.assign(f"icmp ult i64 {number}, {job['end']}")
-        ir.emit(f"br i1 {is_below}, label %{body}, label %{after}")
-        ir.begin_block(body)
-        first = ir.assign(f"mul i64 {number}, {block}")
-        rows = ir.minimum(ir.assign(f"sub i64 {job['rows']}, {first}"), block)
-        out = job["out"]
-        if self._plan.output_stage is Stage.TOTAL:
-            out = ir.element("i8", out, ir.assign(f"mul i64 {number}, {8 * self._plan.value_count}"))
-        ir.emit(
-            f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['columns']}, i64 {first}, i64 {rows}, "
-            f"ptr {out}, i64 {job['stride']})"
-        )
-        ir.emit(f"br label %{head}")
-        ir.begin_block(after)
+        with ir.branch(ir.assign(f"icmp ult i64 {number}, {job['end']}"), head):
+            first = ir.assign(f"mul i64 {number}, {block}")
+            rows = ir.minimum(ir.assign(f"sub i64 {job['rows']}, {first}"), block)
+            out = job["out"]
+            if self._plan.output_stage is Stage.TOTAL:
+                out = ir.element("i8", out, ir.assign(f"mul i64 {number}, {8 * self._plan.value_count}"))
+            ir.emit(
+                f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['columns']}, i64 {first}, i64 {rows}, "
+                f"ptr {out}, i64 {job['stride']})"
+            )
         self._module.add(ir)

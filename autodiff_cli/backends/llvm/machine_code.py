@@ -292,14 +292,12 @@ class InstructionWriter:
         ir, floats, masks = self._ir, self._module.float_vector, self._module.bool_vector
         width = self._module.target.width
         any_lane = ir.assign(f"icmp ne i{width} {ir.assign(f'bitcast {masks} {needed} to i{width}')}, 0")
-        before, slow, after = ir.block, ir.new_label(), ir.new_label()
-        ir.emit(f"br i1 {any_lane}, label %{slow}, label %{after}")
-        ir.begin_block(slow)
         operands = ", ".join(f"{floats} {each}" for each in arguments)
-        careful = ir.assign(f"call {floats} {self._module.cold_path(path)}({operands})")
-        chosen = ir.assign(f"select {masks} {needed}, {floats} {careful}, {floats} {usual}")
-        ir.emit(f"br label %{after}")
-        ir.begin_block(after)
+        before = ir.block
+        with ir.branch(any_lane):
+            slow = ir.block
+            careful = ir.assign(f"call {floats} {self._module.cold_path(path)}({operands})")
+            chosen = ir.assign(f"select {masks} {needed}, {floats} {careful}, {floats} {usual}")
         return ir.assign(f"phi {floats} [ {usual}, %{before} ], [ {chosen}, %{slow} ]")
 
 

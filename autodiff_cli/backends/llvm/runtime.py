@@ -25,6 +25,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.array_types import Array
 from autodiff_cli.backends.llvm.codegen import BLOCK_JOB_FIELDS, kernel_module
 from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, MemoryLayout
 from autodiff_cli.backends.llvm.machine_code import Processor, compile_module, host_processor
@@ -61,6 +62,13 @@ def job_table(run: int, argument: int, memories: Sequence[int]) -> Any:
     """
     fields = (run, argument, len(memories), *memories)
     return (ctypes.c_uint64 * len(fields))(*fields)
+
+
+def aligned_zeros(count: int) -> Array:
+    """Return an array of zeros that begins at a cache line."""
+    space = np.zeros(count + ALIGNMENT // 8)
+    start = -space.ctypes.data % ALIGNMENT // 8
+    return space[start : start + count]
 
 
 _TIMED_SPINS = 2000  # polls that are timed, to convert seconds to polls
@@ -259,7 +267,7 @@ class PlanRunner:
         self._modules = LazyTable(
             lambda types: compile_module(partial(kernel_module, target, layout, types, block), target)
         )
-        self._memories: list[NDArray[np.uint64]] = []
+        self._memories: list[Array] = []
         self._addresses: list[int] = []
         self._slower_jobs = 0  # consecutive jobs that took longer with helpers
         self._solo_jobs_left = 0  # jobs to run without helpers
@@ -359,8 +367,7 @@ class PlanRunner:
     def _memory_address(self, number: int) -> int:
         """Return the address of the memory of a thread."""
         while len(self._addresses) <= number:
-            memory = np.zeros((self._layout.size + ALIGNMENT) // 8, np.uint64)
-            start = -memory.ctypes.data % ALIGNMENT
+            memory = aligned_zeros(self._layout.size // 8)
             self._memories.append(memory)
-            self._addresses.append(memory.ctypes.data + start)
+            self._addresses.append(memory.ctypes.data)
         return self._addresses[number]

@@ -205,7 +205,7 @@ def test_compiled_code_reads_and_writes_only_the_buffers_it_has(monkeypatch: pyt
         ends.append(space[count:])
         return space[:count]
 
-    monkeypatch.setattr(llvm_backend, "_aligned_zeros", aligned_zeros)
+    monkeypatch.setattr(llvm_backend, "aligned_zeros", aligned_zeros)
     for model in (MODEL, NETWORK, VECTORS):
         objective = Objective(model, data(50), weights="w")
         for method in ("sgd", "adam"):

@@ -271,7 +271,7 @@ class TestApplication:
         async def asked(question: Any, *_: Any) -> Any:
             return question["row"]
 
-        stored = SimpleNamespace(content=b"", model="y ~ a", result={}, options={})
+        stored = SimpleNamespace(content=b"", question={"ask": "fit", "model": "y ~ a"})
         handlers: Any = SimpleNamespace(_stored_fit=lambda _: stored, _page=asked, _limits=server.Limits())
         found = server.RequestHandlers.row(handlers, SimpleNamespace(query_params={"row": text}))  # type: ignore[arg-type]
         if row is None:
