@@ -327,6 +327,9 @@ class FilterCounts:
             self.texts.setdefault(name, {}).update(texts)
 
 
+ParserFactory = Callable[[], CellParser] | None
+
+
 class RowFilter:
     """A filter of rows by an expression of columns. A row is kept if the expression is neither 0 nor nan.
 
@@ -334,7 +337,7 @@ class RowFilter:
         text: the expression.
         names: the names of all columns.
         texts: the names of the text columns, which can be compared with quoted text.
-        new_parser: makes a parser of cells, if other columns may have cells of text, too.
+        new_parser: makes a parser of cells; None if all text columns are known.
 
     Attributes:
         numeric_columns: the numeric columns that the expression reads.
@@ -345,13 +348,7 @@ class RowFilter:
         DataError: for text that is not an expression of these columns.
     """
 
-    def __init__(
-        self,
-        text: str,
-        names: Collection[str],
-        texts: Collection[str],
-        new_parser: Callable[[], CellParser] | None = None,
-    ) -> None:
+    def __init__(self, text: str, names: Collection[str], texts: Collection[str], new_parser: ParserFactory) -> None:
         self._dates: dict[str, tuple[str, str]] = {}  # the column and the date that a leaf stands for
         try:
             text, mixed = self._name_dates(text, {*names} - {*texts}, new_parser)
@@ -375,9 +372,7 @@ class RowFilter:
                     hint = f"to compare with text, write `{text.partition('=')[0].strip()} == '{name}'`"
                 raise DataError(f"--where: there is no column `{name}`; {hint}")
 
-    def _name_dates(
-        self, text: str, numeric: Collection[str], new_parser: Callable[[], CellParser] | None
-    ) -> tuple[str, set[str]]:
+    def _name_dates(self, text: str, numeric: Collection[str], new_parser: ParserFactory) -> tuple[str, set[str]]:
         """Return the expression with a name for each quoted date that is compared with a column without texts, and
         those columns that are compared with other quoted text.
         """
