@@ -69,7 +69,7 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
             down, last = _follow(objective, last, element, 0.5**LIMITS.steps, flat, steep)
         if up <= flat and down > steep:
             end = "minus infinity" if theta[element] < 0 else "infinity"
-        elif down <= flat and up > steep and not _fit_beside(objective, element, 0.0, last[None], -math.inf)[0] <= flat:
+        elif down <= flat and up > steep and not _fit_beside(objective, element, 0.0, last[None])[0] <= flat:
             end = "0"
         else:
             continue
@@ -103,7 +103,7 @@ def _follow(
         value = factor * here
         starts = theta + np.outer((0.0, value - here, place * (place / here - place / value)), along)
         starts[:, element] = value
-        loss, point = _fit_beside(objective, element, value, starts, steep)
+        loss, point = _fit_beside(objective, element, value, starts, flat, steep)
         is_likelihood = objective.kind is LossKind.LIKELIHOOD
         if is_likelihood:  # large terms may cancel, whose rounding errors are no rise
             nearby = point + np.outer(LIMITS.rounding_probes, np.where(np.arange(len(point)) == element, value, 0.0))
@@ -124,19 +124,24 @@ def _follow(
     return float(largest), theta
 
 
-def _fit_beside(objective: Objective, element: int, value: float, starts: Array, most: float) -> tuple[float, Array]:
+def _fit_beside(
+    objective: Objective, element: int, value: float, starts: Array, enough: float = -math.inf, most: float = -math.inf
+) -> tuple[float, Array]:
     """Return the least loss with an element at a value and the others fitted, and where it is.
 
     Where the derivatives are not finite, a fit fails. The others keep their starting values if these are good enough.
 
     Args:
-        most: the largest loss of such values where all fits fail; else it is nan.
+        enough: the largest loss of such values with which nothing is fitted.
+        most: the same where all fits fail; else it is nan.
     """
     bounds = objective.bounds.with_fixed(element, value)
     starts = bounds.clip(starts)
     if not objective.bounds.contains(starts[0]):
         return math.inf, starts[0]
-    ends = [end.theta for end in _minimize(objective, bounds, starts) if end.divergence is None]
+    is_enough = any(objective.value(start) <= enough for start in starts)
+    outcomes = [] if is_enough else _minimize(objective, bounds, starts)
+    ends = [end.theta for end in outcomes if end.divergence is None]
     points = [*ends, *starts]
     losses = np.nan_to_num([*map(objective.value, points)], nan=math.inf)
     best = int(np.argmin(losses))
