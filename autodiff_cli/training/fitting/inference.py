@@ -459,9 +459,8 @@ class BootstrapFits:
         shares = np.full((2, len(estimate)), [[(1 - level) / 2], [(1 + level) / 2]])
         if self.jackknife is not None and len(values):
             shares = _bca_shares(values, estimate, np.array([quantity(end) for end in self.jackknife]), shares[0, 0])
-        is_known = np.isfinite(shares).all(axis=0) & bool(len(values))
         ends = np.full((2, len(estimate)), math.nan)
-        for k in np.flatnonzero(is_known).tolist():
+        for k in np.flatnonzero(np.isfinite(shares).all(axis=0) & bool(len(values))).tolist():
             ends[:, k] = np.quantile(values[:, k], shares[:, k])
         return ends[0], ends[1]
 
@@ -470,9 +469,10 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
     """Return the shares of the resamples below both limits of bias-corrected and accelerated intervals, of shape
     (2, n): Efron & Tibshirani 1993, section 14.3.
     """
-    below = np.mean(values < estimate, axis=0) + np.mean(values == estimate, axis=0) / 2
-    change = jackknife.mean(axis=0) - jackknife
     with ignore_float_errors():
+        gap, change = values - estimate, jackknife.mean(axis=0) - jackknife
+        rounding = 1e-8 * np.median(np.abs(gap), axis=0) + 1e-14 * np.abs(estimate)  # many means of counts are equal
+        below = np.mean(gap <= rounding, axis=0) / 2 + np.mean(gap < -rounding, axis=0) / 2
         acceleration = np.sum(change**3, axis=0) / (6 * np.sum(np.square(change), axis=0) ** 1.5)
         bias = math.sqrt(2) * np.vectorize(erfinv, otypes=[float])(2 * below - 1)
         shifted = bias + math.sqrt(2) * erfinv(1 - 2 * tail) * np.array([[-1.0], [1.0]])
@@ -497,7 +497,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
     failed = count - len(fits.thetas)
     if options.bootstrap_method == "bca" and rows > 1:
-        blocks = np.array_split(np.arange(rows), min(rows, BOOTSTRAP.max_blocks))
+        blocks = np.array_split(generator.permutation(rows), min(rows, BOOTSTRAP.max_blocks))  # rows may be sorted
         fits.jackknife = converged_ends(np.isin(np.arange(rows), block, invert=True) for block in blocks)
     if failed > BOOTSTRAP.max_failed_share * count:
         fits.thetas = fits.thetas[:0]

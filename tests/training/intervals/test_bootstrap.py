@@ -165,6 +165,33 @@ def test_corrected_shares_are_those_of_efron_and_tibshirani(decimals: int) -> No
     assert np.ravel(found) == pytest.approx(np.quantile(values, theirs), rel=1e-9)
 
 
+def mean_bca(y: np.ndarray, seed: int) -> np.ndarray:
+    """Return the 95 % BCa interval of the mean from 300 resamples by Efron & Tibshirani's equations 14.10 to 14.15."""
+    generator, n = np.random.default_rng(seed), len(y)
+    gaps = np.array([y[generator.integers(n, size=n)].mean() for _ in range(300)]) - y.mean()
+    bias = stats.norm.ppf(np.mean(np.where(np.abs(gaps) < 1e-9, 0.5, gaps < 0)))
+    shifted = bias + stats.norm.ppf([0.025, 0.975])
+    acceleration = stats.skew(y) / (6 * math.sqrt(n))  # what the jackknife of a mean gives
+    return y.mean() + np.quantile(gaps, stats.norm.cdf(bias + shifted / (1 - acceleration * shifted)))
+
+
+def test_corrected_intervals_count_resamples_that_differ_by_rounding_as_equal() -> None:
+    """Means of rounded values often equal the estimate, but for the last digit of their sums."""
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        y = generator.poisson(2, size=generator.integers(10, 30)) / 10
+        found = ad.fit("y ~ m", {"y": y}, bootstrap=300, bootstrap_method="bca", seed=seed)
+        assert found.intervals["bootstrap"]["m"] == pytest.approx(tuple(mean_bca(y, seed)), rel=1e-9)
+
+
+def test_corrected_intervals_do_not_depend_on_the_order_of_the_rows() -> None:
+    """Many rows are left out in blocks. Blocks of neighbours differ far more than the rows do if these are sorted."""
+    y = np.sort(np.random.default_rng(1).exponential(size=3000) ** 2)
+    found = ad.fit("y ~ m", {"y": y}, bootstrap=300, bootstrap_method="bca").intervals["bootstrap"]["m"]
+    spread = y.std() / math.sqrt(len(y))
+    assert found == pytest.approx(tuple(mean_bca(y, 0)), abs=0.03 * spread)
+
+
 def test_intervals_of_few_resamples() -> None:
     """A single one has percentiles, and nothing that a correction of their bias could be estimated from."""
     values, jackknife, estimate = np.array([[2.0]]), np.array([[1.0], [2.0], [4.0]]), np.array([3.0])
