@@ -426,9 +426,8 @@ def build_fit(
         **(validation.summary(outcome.theta) if validation else {}),
         **{name: getattr(statistics, name) for name in _STATISTICS},
     )
-    if options.plot:
-        return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
-    return result
+    plot = collect_plot_data(result, objective, outcome.theta, options) if options.plot else None
+    return dataclasses.replace(result, plot=plot) if options.plot else result
 
 
 def missing_errors_reason(end: Outcome) -> str:
@@ -723,9 +722,8 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
 
 def _loss_value(objective: Objective, method: str, outcome: Outcome, statistics: FitStatistics) -> float:
     """Return the mean loss over all rows, from the sum of squares if it is computed already."""
-    if method == "lm" and statistics.rss is not None and not objective.is_penalised:
-        return objective.mean_square(statistics.rss)
-    return objective.value(outcome.theta)
+    rss = statistics.rss if method == "lm" and not objective.is_penalised else None
+    return objective.value(outcome.theta) if rss is None else objective.mean_square(rss)
 
 
 def _without_x_errors(objective: Objective) -> Objective:
