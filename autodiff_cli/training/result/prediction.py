@@ -430,8 +430,9 @@ def inverse(
         raise OptionError(f"the range of `{column}` is not known: give it as limits")
     if limits is not None and np.shape(limits) != (2,):
         raise OptionError(f"limits are the ends of the range of `{column}`, such as (0, 10)")
-    low, high = fit.ranges[column] if limits is None else limits
-    low, high = (convert_plain_value(end, float, "a limit") for end in (low, high))
+    low, high = (
+        convert_plain_value(end, float, "a limit") for end in (fit.ranges[column] if limits is None else limits)
+    )
     reading = convert_plain_value(reading, float, "a reading")
     program, target = model.program, model.program.target
     if fit.random_effects:

@@ -298,6 +298,35 @@ def test_resamples_without_rows_of_a_level_do_not_count(model: str, size: int, l
     assert any(warning.startswith(ignored) for warning in found.warnings)
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a + b*x", {}),
+        ("y ~ a + b*x", {"weights": "one"}),
+        ("y ~ a + b*x", {"backend": "numpy", "optimizer": "lbfgs"}),
+        ("(y - a - b*x)^2 + 0*s", {}),
+        ("-normal_logpdf(y, a + b*x, s)", {"likelihood": True, "bounds": {"s": (0, None)}}),
+        ("log(exp(y)) ~ log(exp(a)*exp(b*x))", {}),
+    ],
+    ids=str,
+)
+def test_resamples_with_one_value_of_the_predictor_do_not_count(model: str, options: dict[str, Any]) -> None:
+    """A line through rows at one place has any slope."""
+    x, y = np.array([1.0] * 5 + [2] * 3), np.array([0.7, 1.2, 1.1, 0.6, 1.3, 2.4, 1.9, 2.2])
+    found = ad.fit(model, {"x": x, "y": y, "one": np.ones(8)}, bootstrap=200, seed=3, **options)
+    draws, lines = np.random.default_rng(3), []
+    for _ in range(200):
+        rows = draws.integers(8, size=8)
+        has_scatter = any(np.ptp(y[rows][x[rows] == place]) for place in {*x[rows].tolist()})
+        if np.ptp(x[rows]) and (has_scatter or "logpdf" not in model):  # without scatter, `s` goes to 0
+            lines.append(np.polyfit(x[rows], y[rows], 1)[::-1])
+    assert len(lines) < 200
+    ignored = f"{200 - len(lines)} of 200 bootstrap resamples could not be fitted and were ignored"
+    assert any(warning.startswith(ignored) for warning in found.warnings)
+    for name, ends in zip("ab", np.quantile(lines, (0.025, 0.975), axis=0).T, strict=True):
+        assert found.intervals["bootstrap"][name] == pytest.approx(tuple(ends), rel=1e-5)
+
+
 @pytest.mark.parametrize("failed", [0, 1, 2, 8, 9])
 def test_resamples_that_fail_are_counted(failed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 16 resamples, 1 is the share beyond a limit of an interval of 87.5 %."""
