@@ -485,9 +485,7 @@ class FittedModel(FitStatistics):
         (3, 2)
         """
         prediction = evaluate([self.parsed_model.program.output], self.leaf_values(data), self.parsed_model.shapes)[0]
-        if self.predictors:
-            return prediction
-        return np.full((*first_column_shape(data), *prediction.shape), prediction)
+        return prediction if self.predictors else np.full((*first_column_shape(data), *prediction.shape), prediction)
 
     def residuals(self, data: Mapping[str, ArrayLike]) -> Array:
         """Return target minus prediction, of the shape of the prediction. The data need the columns of the target, too.
