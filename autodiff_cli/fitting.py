@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
-from autodiff_cli.options import takes_options
+from autodiff_cli.options import between, convert_plain_value, takes_options
 from autodiff_cli.render import formatting, plots, report, trace
 from autodiff_cli.render.fit import fit_report
 from autodiff_cli.training.fitting.comparison import Comparison, compare_models
@@ -48,11 +48,17 @@ class Fit(fitted_model.FittedModel):
         """Return the report of the fit, as `autodiff train` prints it.
 
         Args:
-            digits: the significant digits of every number; by default values are rounded by their standard errors.
+            digits: the significant digits of every number, 1 to 17; by default values are rounded by their standard
+                errors.
+
+        Raises:
+            OptionError: for another number of digits.
 
         >>> print(fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]}).summary().splitlines()[4].strip())
         a     2.129           0.068  31.41  0.001  1.837 to 2.420
         """
+        if digits is not None:
+            between(1, 17).require("digits", convert_plain_value(digits, int, "digits"))
         stream = io.StringIO()
         fit_report(self, is_saved=True).write(report.Paper(stream, digits))
         return stream.getvalue().lstrip("\n")

@@ -217,9 +217,7 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
             raise ValueError(
                 "the formula gives numbers that are not between 0 and 1, so no probabilities: use sigmoid(…)"
             )
-        if probabilities.ndim == 2:
-            return probabilities
-        return np.stack([1 - probabilities, probabilities], axis=1)
+        return probabilities if probabilities.ndim == 2 else np.stack([1 - probabilities, probabilities], axis=1)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""

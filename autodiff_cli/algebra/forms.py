@@ -178,9 +178,7 @@ class FormTable:
         return node
 
     def _scaled(self, term: Node, coefficient: ExactNumber) -> Node:
-        if coefficient.value == 1:
-            return term
-        return self.product(Product(coefficient, self.product_of(term).factors))
+        return term if coefficient.value == 1 else self.product(Product(coefficient, self.product_of(term).factors))
 
     def _write_product(self, product: Product) -> Node:
         """Write a product as one quotient, with one sign in front."""

@@ -321,9 +321,7 @@ def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Pape
 
     if environment.json:  # the fit continues even if standard error is closed
         return Paper(environment.stderr, environment.digits, OutputGuard(environment.stderr))
-    if environment.terminal:
-        return environment.paper()
-    return Paper(environment.stdout, environment.digits, guard)
+    return environment.paper() if environment.terminal else Paper(environment.stdout, environment.digits, guard)
 
 
 def _fit_by_group(

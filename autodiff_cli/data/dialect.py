@@ -148,9 +148,7 @@ class CellParser:
         """Return a sentence on how the column was converted to numbers; None for plain numbers."""
         if self.kind is CellKind.DATETIME and self.origin is not None:
             return f"dates and times are seconds since {time_text(self.origin)}"
-        if self.kind is CellKind.BOOLEAN:
-            return "yes and true are 1, no and false are 0"
-        return self.number_note
+        return "yes and true are 1, no and false are 0" if self.kind is CellKind.BOOLEAN else self.number_note
 
     def _detect_kind(self, cell: str) -> CellKind:
         """Return the kind of a column whose first cell this is."""

@@ -330,6 +330,8 @@ def open_data(
         DataError: for missing or unreadable files, and for files with different columns.
     """
     files = [path for pattern in paths for path in _expand_path(pattern)]
+    if not files:
+        raise DataError("there is no file to read: give at least one path")
     settings: dict[str, Any] = {"options": options, "spool_to_disk": spool_to_disk}
     return DataSource([DataFile(path, stdin, **settings, is_one_of_several=len(files) > 1) for path in files], origins)
 

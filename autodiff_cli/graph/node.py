@@ -292,9 +292,7 @@ class Partial:
     @property
     def masked_graph(self) -> Node:
         """The derivative as one graph: `local` where the mask is true, else 0."""
-        if self.mask is None or self.is_masked:
-            return self.local
-        return get_op("where")(self.mask, self.local, ZERO)
+        return self.local if self.mask is None or self.is_masked else get_op("where")(self.mask, self.local, ZERO)
 
 
 @dataclass(frozen=True, slots=True)

@@ -597,8 +597,7 @@ def _figure_bytes(fits: Mapping[str, FittedModel], options: FigureOptions, forma
     title = shorten_middle(single_line(next(iter(fits.values())).model), 200)
     no_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[format_name]
     content = io.BytesIO()
-    with matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # characters that the font lacks
+    with matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings(action="ignore"):  # the font lacks characters
         draw_figure(fits, options).savefig(content, format=format_name, metadata={"Title": title, **no_date})
     return content.getvalue()
 

@@ -306,6 +306,8 @@ def test_options_of_files_in_python_and_for_points(tmp_path: Path) -> None:
     assert ad.fit("x ~ a", data, no_columns=True).parameters["a"] == pytest.approx(3)
     with pytest.raises(OptionError, match="skip"):
         ad.read_data(path, skip=-1)
+    with pytest.raises(ad.DataError, match="there is no file to read"):
+        ad.read_data([])
     options = ["--skip", "1", "--units-row", "--where", "g == 'b' and x < 3"]
     assert str(run_cli(["grad", "x^2", "--at", str(path), *options])).splitlines()[1:] == ["2.5,b,6.25,5"]
     expect_refusal(run_cli(["grad", "x^2", "--x", "2", "--skip", "1"]), "--skip needs --at FILE")

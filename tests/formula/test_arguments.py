@@ -115,9 +115,10 @@ def test_names_and_texts_are_texts() -> None:
             ad.parse(given)
         with pytest.raises(TypeError, match="a name must be text, not"):
             ad.parse("x").derivative(given)
-    for given in (1, b"y ~ a*x", ad.parse("a*x")):
-        with pytest.raises(TypeError, match="a model must be text, not"):
-            ad.fit(given, LINE)
+    for given in (1, b"y ~ a*x", ad.parse("a*x"), ["y ~ a*x"]):
+        for use in (ad.fit, ad.Objective, lambda model, data: ad.fit_by(model, data, "x")):
+            with pytest.raises(TypeError, match="a model must be text, not"):
+                use(given, LINE)
     for given in wrong[1:]:
         with pytest.raises(TypeError, match="a point or a direction must be a mapping"):
             ad.parse("x")(given)

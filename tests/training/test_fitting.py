@@ -10,6 +10,7 @@ import pytest
 
 from autodiff_cli import parse
 from autodiff_cli.fitting import Fit, compare, fit, fit_by, load
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FigureOptions
@@ -59,6 +60,9 @@ def test_methods_pass_on_what_they_are_given(tmp_path: Path, monkeypatch: pytest
     found = fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 5.9]})
     assert "rss = 0.0193\n" in found.summary(3)
     assert "rss = 0.0192857\n" in found.summary()
+    for digits in (0, 18, 2.5, "3"):
+        with pytest.raises(OptionError, match=r"digits (must be from 1 to 17|is a whole number), not"):
+            found.summary(digits)  # type: ignore[arg-type]
     drawn: list[FigureOptions] = []
     monkeypatch.setattr("autodiff_cli.render.plots.save_plot", lambda _fits, _path, options: drawn.append(options))
     found.save_plot(tmp_path / "fit.svg", log="x", panels="data")

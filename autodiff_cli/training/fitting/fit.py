@@ -723,9 +723,8 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
 
 def _loss_value(objective: Objective, method: str, outcome: Outcome, statistics: FitStatistics) -> float:
     """Return the mean loss over all rows, from the sum of squares if it is computed already."""
-    if method == "lm" and statistics.rss is not None and not objective.is_penalised:
-        return objective.mean_square(statistics.rss)
-    return objective.value(outcome.theta)
+    rss = statistics.rss if method == "lm" and not objective.is_penalised else None
+    return objective.value(outcome.theta) if rss is None else objective.mean_square(rss)
 
 
 def _without_x_errors(objective: Objective) -> Objective:

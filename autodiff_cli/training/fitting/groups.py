@@ -29,7 +29,7 @@ from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, cano
 from autodiff_cli.training.objective.batch import BATCH, Fits, GroupBatch, rows_by_group
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.loading import Data, as_dataset, check_any_weight
-from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
+from autodiff_cli.training.objective.model import Model, check_model_type, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import parse_model
 from autodiff_cli.training.optimizers import Epoch
@@ -117,6 +117,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         if column not in dataset.names:
             hint = spelling_hint(column, dataset.names, f"the columns are {format_names(dataset.names)}")
             raise DataError(f"by: the data have no column `{column}`; {hint}")
+    check_model_type(model)
     if isinstance(model, str):
         text, options = tie_fixed_parameters(model, dataset.names, options)
         model = parse_model(text, tuple(dataset.names), frozenset(options.parameters.names), name)

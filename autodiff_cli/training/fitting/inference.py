@@ -37,13 +37,14 @@ from autodiff_cli.training.fitting.starts import SETTINGS, Effort
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
-from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.objective.batch import repeat_objective, row_batches
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result import statistics
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
-from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors, undetermined
+from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors
 from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
@@ -459,9 +460,8 @@ class BootstrapFits:
         shares = np.full((2, len(estimate)), [[(1 - level) / 2], [(1 + level) / 2]])
         if self.jackknife is not None and len(values):
             shares = _bca_shares(values, estimate, np.array([quantity(end) for end in self.jackknife]), shares[0, 0])
-        is_known = np.isfinite(shares).all(axis=0) & bool(len(values))
         ends = np.full((2, len(estimate)), math.nan)
-        for k in np.flatnonzero(is_known).tolist():
+        for k in np.flatnonzero(np.isfinite(shares).all(axis=0) & bool(len(values))).tolist():
             ends[:, k] = np.quantile(values[:, k], shares[:, k])
         return ends[0], ends[1]
 
@@ -470,9 +470,10 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
     """Return the shares of the resamples below both limits of bias-corrected and accelerated intervals, of shape
     (2, n): Efron & Tibshirani 1993, section 14.3.
     """
-    below = np.mean(values < estimate, axis=0) + np.mean(values == estimate, axis=0) / 2
-    change = jackknife.mean(axis=0) - jackknife
     with ignore_float_errors():
+        gap, change = values - estimate, jackknife.mean(axis=0) - jackknife
+        rounding = 1e-8 * np.median(np.abs(gap), axis=0) + 1e-14 * np.abs(estimate)  # many means of counts are equal
+        below = np.mean(gap <= rounding, axis=0) / 2 + np.mean(gap < -rounding, axis=0) / 2
         acceleration = np.sum(change**3, axis=0) / (6 * np.sum(np.square(change), axis=0) ** 1.5)
         bias = math.sqrt(2) * np.vectorize(erfinv, otypes=[float])(2 * below - 1)
         shifted = bias + math.sqrt(2) * erfinv(1 - 2 * tail) * np.array([[-1.0], [1.0]])
@@ -487,16 +488,14 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
 
     def converged_ends(samples: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
-        if objective.model.matches and not objective.is_penalised:  # some rows may lack a level
-            unknown = undetermined(objective, theta)
-            samples = (some for some in samples if (undetermined(objective.select_rows(some), theta) <= unknown).all())
-        ends = refit_rows(objective, theta, samples)
+        chosen = samples if objective.is_penalised else _determining_samples(objective, theta, samples)
+        ends = refit_rows(objective, theta, chosen)
         return np.array([end.theta for end in ends if end.converged]).reshape(-1, len(theta))
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
     failed = count - len(fits.thetas)
     if options.bootstrap_method == "bca" and rows > 1:
-        blocks = np.array_split(np.arange(rows), min(rows, BOOTSTRAP.max_blocks))
+        blocks = np.array_split(generator.permutation(rows), min(rows, BOOTSTRAP.max_blocks))  # rows may be sorted
         fits.jackknife = converged_ends(np.isin(np.arange(rows), block, invert=True) for block in blocks)
     if failed > BOOTSTRAP.max_failed_share * count:
         fits.thetas = fits.thetas[:0]
@@ -509,6 +508,20 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         few = f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals"
         fits.warnings.append(f"{few}; use --bootstrap {enough} or more")
     return fits
+
+
+def _determining_samples(objective: Objective, theta: Array, samples: Iterator[RowIndex]) -> Iterator[RowIndex]:
+    """Yield the samples that determine all parameters that all rows determine. Others may lack a level, or have one
+    value of a predictor only.
+    """
+    unknown = statistics.undetermined(objective, theta)
+    for chosen, batch in row_batches(objective, samples):
+        fits, points = np.arange(len(chosen)), np.tile(theta, (len(chosen), 1))
+        slopes = (batch.objective_of(fit).slope_triangle(theta) for fit in fits.tolist())
+        factors = batch.triangles(points, fits)[:, :-1, :-1] if objective.has_residuals else np.array([*slopes])
+        inverses = statistics.inverses_by_units(factors, objective).inverses
+        missing = np.isnan(np.diagonal(inverses, axis1=1, axis2=2)) & ~unknown
+        yield from (chosen[k] for k in np.flatnonzero(~missing.any(axis=1)).tolist())
 
 
 def _draw_row_counts(generator: np.random.Generator, rows: int) -> NDArray[np.uint8]:
@@ -553,7 +566,7 @@ def add_intervals(
         low, high = resampled.intervals(lambda end: end, theta, level)
         is_unknown = np.isnan(fit.errors_on_bounds)
         if is_unknown.all():  # the loss may have no standard errors
-            is_unknown &= not objective.is_penalised and (fit.dof <= 0 or undetermined(objective, theta))
+            is_unknown &= not objective.is_penalised and (fit.dof <= 0 or statistics.undetermined(objective, theta))
         low[is_unknown] = high[is_unknown] = math.nan  # the ends of resamples depend on the start alone
         intervals["bootstrap"] = _intervals_by_name(objective, low, high)
         warnings += resampled.warnings

@@ -139,8 +139,7 @@ def _fit_beside(
     starts = bounds.clip(starts)
     if not objective.bounds.contains(starts[0]):
         return math.inf, starts[0]
-    is_enough = any(objective.value(start) <= enough for start in starts)
-    outcomes = [] if is_enough else _minimize(objective, bounds, starts)
+    outcomes = [] if any(objective.value(start) <= enough for start in starts) else _minimize(objective, bounds, starts)
     ends = [end.theta for end in outcomes if end.divergence is None]
     points = [*ends, *starts]
     losses = np.nan_to_num([*map(objective.value, points)], nan=math.inf)

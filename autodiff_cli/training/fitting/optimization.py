@@ -40,15 +40,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     report_single_fit,
 )
 from autodiff_cli.training.methods.least_squares import fit_least_squares
-from autodiff_cli.training.objective.batch import (
-    BATCH,
-    Batch,
-    Fits,
-    GroupBatch,
-    ObjectiveBatch,
-    can_evaluate_together,
-    repeat_objective,
-)
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective, row_batches
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions
@@ -59,7 +51,7 @@ from autodiff_cli.training.result.statistics import (
     batch_statistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import RowIndex, row_numbers
+from autodiff_cli.training.rows import RowIndex
 
 
 class RestartSettings(NamedTuple):
@@ -538,14 +530,8 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
     Args:
         theta: the end of the fit to all rows.
     """
-    is_joint, outcomes = can_evaluate_together(objective), list[Outcome]()
-    batch_size = max(1, BATCH.rows // objective.rows) if is_joint else 1
-    while chosen := [*islice(selections, batch_size)]:
-        batch: Batch = (
-            GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
-            if is_joint
-            else ObjectiveBatch([objective.select_rows(some) for some in chosen])
-        )
+    outcomes = list[Outcome]()
+    for chosen, batch in row_batches(objective, selections):
         ends = _feasible_ends(batch, refit(batch, np.tile(theta, (len(chosen), 1))))
         if objective.kind is LossKind.LIKELIHOOD:
             ends = [_assess_likelihood_solution(batch.objective_of(k), end) for k, end in enumerate(ends)]

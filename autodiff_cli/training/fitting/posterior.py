@@ -369,8 +369,7 @@ def save_draws(draws: Mapping[str, Array], path: str) -> None:
     reads it. Raises OSError.
     """
     if path.lower().endswith(".nc"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # ArviZ announces its next version
+        with warnings.catch_warnings(action="ignore"):  # ArviZ announces its next version
             arviz: Any = importlib.import_module("arviz")
             # ArviZ 1 has groups.
             arviz.from_dict({"posterior": draws} if hasattr(arviz, "convert_to_datatree") else draws).to_netcdf(path)

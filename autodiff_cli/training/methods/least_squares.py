@@ -150,9 +150,7 @@ class _FitStates(NamedTuple):
     def select(self, chosen: Fits | Mask) -> _FitStates:
         """Return copies of some fits, selected in order; the fits themselves if these are all."""
         count = np.count_nonzero(chosen) if chosen.dtype == np.bool_ else len(chosen)
-        if count == len(self.numbers):
-            return self
-        return _FitStates._make(values[chosen] for values in self)
+        return self if count == len(self.numbers) else _FitStates._make(values[chosen] for values in self)
 
     def store(self, others: _FitStates) -> None:
         """Copy the state of other fits to the fits with the same numbers; do nothing for the same object."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
+from itertools import islice
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, RESIDUAL_SCALE
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
-from autodiff_cli.training.rows import MAX_COPIED_ROWS, WEIGHT, MemoryRows, triangular_factor
+from autodiff_cli.training.rows import MAX_COPIED_ROWS, WEIGHT, MemoryRows, RowIndex, row_numbers, triangular_factor
 
 Fits = NDArray[np.intp]  # the numbers of some fits of a batch
 T = TypeVar("T", bound=np.generic)
@@ -562,6 +563,17 @@ def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = N
     if can_evaluate_together(objective):
         return GroupBatch(objective, [np.arange(objective.rows)] * count, bounds)
     return ObjectiveBatch([objective.with_rows(objective.data) for _ in range(count)], bounds)
+
+
+def row_batches(objective: Objective, selections: Iterator[RowIndex]) -> Iterator[tuple[list[RowIndex], Batch]]:
+    """Yield selections of an objective's rows, as many at a time as memory allows, with the batch of their fits."""
+    is_joint = can_evaluate_together(objective)
+    size = max(1, BATCH.rows // objective.rows) if is_joint else 1
+    while chosen := [*islice(selections, size)]:
+        if is_joint:
+            yield chosen, GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
+        else:
+            yield chosen, ObjectiveBatch([*map(objective.select_rows, chosen)])
 
 
 def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:

@@ -306,6 +306,12 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
     raise ExpressionError(message, model.text, model.program.source.start(model.program.leaves[name]), close)
 
 
+def check_model_type(model: Any) -> None:
+    """Raise TypeError for a model that is neither text nor a `Model`."""
+    if not isinstance(model, str | Model):
+        raise TypeError(f"a model must be text, not {type(model).__name__}")
+
+
 def unbounded_loss_hint(model: Model, is_likelihood: bool) -> str:
     """Return the likely mistake in a model whose loss decreases without bound, as a sentence; empty if unknown."""
     if is_likelihood:
@@ -364,8 +370,7 @@ class Model:
         Raises:
             ExpressionError: if the text is not a model, or if nothing could be fitted; the message says why.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"a model must be text, not {type(text).__name__}")
+        check_model_type(text)
         read_program = read if is_saved else read_with_parameters
         try:
             program = read_program(text, (*names, *_base_names(user_names)), columns=model_column_names(text, names))

@@ -485,9 +485,7 @@ class FittedModel(FitStatistics):
         (3, 2)
         """
         prediction = evaluate([self.parsed_model.program.output], self.leaf_values(data), self.parsed_model.shapes)[0]
-        if self.predictors:
-            return prediction
-        return np.full((*first_column_shape(data), *prediction.shape), prediction)
+        return prediction if self.predictors else np.full((*first_column_shape(data), *prediction.shape), prediction)
 
     def residuals(self, data: Mapping[str, ArrayLike]) -> Array:
         """Return target minus prediction, of the shape of the prediction. The data need the columns of the target, too.
@@ -537,15 +535,13 @@ class FittedModel(FitStatistics):
             if JOINT_SEPARATOR.join(parts) == name:
                 joint = join_labels([LabelColumn.of(label_vector(arrays[part], part)) for part in parts]).joined()
                 arrays[name] = np.array([*joint.values, None], object)[joint.codes]
-        missing = [name for name in names if name not in arrays]
-        if missing:
+        if missing := [name for name in names if name not in arrays]:
             raise MissingValueError(f"no value for {format_names(missing, '`')}")
         columns = {name: float_array(arrays[name], name) for name in names if name in self.parsed_model.numeric}
         matches = {name: match for name, match in self.parsed_model.matches.items() if match.column in names}
-        if matches:
-            read = {match.column for match in matches.values()}
-            labels = {name: check_labels(arrays[name], name, self.levels.get(name)) for name in read}
-            columns |= indicator_columns(matches, labels)
+        read = {match.column for match in matches.values()}
+        labels = {name: check_labels(arrays[name], name, self.levels.get(name)) for name in read}
+        columns |= indicator_columns(matches, labels)
         for leaf, effect in self.parsed_model.effects.items():
             if effect.column in names:
                 codes, new = check_labels(arrays[effect.column], effect.column, self.levels[effect.column])
@@ -554,7 +550,10 @@ class FittedModel(FitStatistics):
         try:
             broadcast_shapes((), *map(np.shape, columns.values()))
         except ShapeError:
-            lengths = [f"`{name}` has {format_shape(values.shape)}" for name, values in columns.items()]
+            effects = {leaf: effect.column for leaf, effect in self.parsed_model.effects.items()}
+            origins = {leaf: match.column for leaf, match in matches.items()} | effects
+            shapes = {origins.get(name, name): format_shape(values.shape) for name, values in columns.items()}
+            lengths = [f"`{name}` has {shape}" for name, shape in shapes.items()]
             raise DataError(f"the columns differ in length: {format_names(lengths)}") from None
         return columns
 

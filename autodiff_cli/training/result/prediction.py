@@ -20,21 +20,20 @@ from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
-from autodiff_cli.data.table import float_array, named_columns
+from autodiff_cli.data.table import DataError, float_array, named_columns
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import group_pairs, leaf_names
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.numbers.arrays import Elementwise
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import stack
-from autodiff_cli.options import OptionError
+from autodiff_cli.options import OptionError, convert_plain_value
 from autodiff_cli.training.losses import COUNT_LOSSES, LOSSES, LossKind
 from autodiff_cli.training.objective.kernels import component_graphs, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import FitOptions, check_confidence_level
+from autodiff_cli.training.options import FitOptions, canonicalize_names, check_confidence_level
 from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel
 from autodiff_cli.training.result.goodness import normal_quantile
 from autodiff_cli.training.result.statistics import delta_method_variances
@@ -153,7 +152,7 @@ def predict(fit: FittedModel, data: Mapping[str, ArrayLike], interval: float | N
 
     Raises:
         MissingValueError: if a column is missing.
-        DataError: for columns of different lengths.
+        DataError: for columns of different lengths; one value is repeated for all rows.
         OptionError: if there is no interval, as for classifiers and fits without standard errors.
 
     >>> import autodiff_cli as ad
@@ -174,7 +173,7 @@ def _prediction_bands(fit: FittedModel, data: Mapping[str, ArrayLike], level: fl
 
     Raises OptionError for a fit without standard errors, a classifier, and an invalid level.
     """
-    model, point, spreads = fit.parsed_model, fit.leaf_values(data, shared=True), _relative_sigma(fit, data)
+    model, (point, spreads) = fit.parsed_model, _point_and_spreads(fit, data)
     if fit.classes is not None:
         raise OptionError("a classifier has no intervals; use --probabilities")
     if fit.random_effects:
@@ -186,9 +185,8 @@ def _prediction_bands(fit: FittedModel, data: Mapping[str, ArrayLike], level: fl
     outputs = component_graphs(model.program.output, model.target_shape)
     pairs = zip(outputs, itertools.cycle(spreads), strict=False)
     bands = [_component_bands(fit, output, point, spread, level) for output, spread in pairs]
-    if not model.target_shape:
-        return bands[0]
-    return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
+    components = (np.stack(columns, axis=-1) for columns in zip(*bands, strict=True))
+    return Bands(*components) if model.target_shape else bands[0]
 
 
 def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval: float = 0.95) -> Bands:
@@ -205,7 +203,7 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
         ...
     autodiff_cli.options.OptionError: the fit has no draws from its posterior: add --posterior 1000 ...
     """
-    model, point, spreads = fit.parsed_model, fit.leaf_values(data, shared=True), _relative_sigma(fit, data)
+    model, (point, spreads) = fit.parsed_model, _point_and_spreads(fit, data)
     if not fit.draws:
         raise OptionError("the fit has no draws from its posterior: add --posterior 1000 to train, or posterior=1000")
     level, generator = check_confidence_level(interval), np.random.default_rng(0)
@@ -242,29 +240,33 @@ def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterato
         yield part, {**point, **{name: values[part] for name, values in rows.items()}}
 
 
-def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Array | float | None]:
-    """Return the relative standard deviation of each row, from the weights or sigmas of the fit, and from the errors of
-    its predictors.
+def _point_and_spreads(fit: FittedModel, data: Mapping[str, ArrayLike]) -> tuple[dict[str, Any], list[Any]]:
+    """Return the value of every leaf of the prediction, and the relative standard deviation of each row, from the
+    weights or sigmas of the fit, and from the errors of its predictors.
 
-    It is one value for all targets or one for each; None if the fit was weighted and the weights of new rows are
-    unknown.
+    The deviation is one value for all targets or one for each; None if the fit was weighted and the weights of new rows
+    are unknown.
+
+    Raises DataError for weights or sigmas of another length than the predictors.
     """
     settings, program, shapes = fit.settings, fit.parsed_model.program, fit.parsed_model.shapes
-    if not settings.weighted:
-        return [1.0]
-    arrays = named_columns(data)
-    graphs = settings.spread_graphs(arrays)
+    arrays, point = named_columns(data), fit.leaf_values(data, shared=True)
+    graphs = settings.spread_graphs(arrays) if settings.weighted else None
     if graphs is None:
-        return [None]
-    point = {name: float_array(arrays[name], name) for name in leaf_names([*graphs.values()])}
+        return point, [None if settings.weighted else 1.0]
+    columns = {name: float_array(arrays[name], name) for name in leaf_names([*graphs.values()])}
+    rows = np.shape([*point.values()][-1])  # all columns have one shape
+    for name, values in columns.items():
+        if values.shape not in ((), (1,), rows):
+            raise DataError(f"the columns differ in length: `{name}` has {values.size}, others have {math.prod(rows)}")
     tangents = gradient_nodes(program.output, [program.leaves[name] for name in settings.x_sigma], shapes)
     with ignore_float_errors():
-        values, *x_errors = evaluate([*graphs.values()], point)
+        values, *x_errors = evaluate([*graphs.values()], columns)
         spread = values if settings.sigma is not None else 1 / np.sqrt(values)
-        slopes = evaluate(tangents, fit.leaf_values(data, shared=True), shapes) if tangents else ()
+        slopes = evaluate(tangents, point, shapes) if tangents else ()
         for slope, x_error in zip(slopes, x_errors, strict=True):
             spread = np.hypot(spread, slope * x_error)
-    return [*np.moveaxis(spread, -1, 0)] if graphs[""].op is stack else [spread]
+    return point, [*np.moveaxis(spread, -1, 0)] if graphs[""].op is stack else [spread]
 
 
 def _component_bands(
@@ -336,9 +338,8 @@ def _prediction_limits(
 
 def _loss_kind(fit: FittedModel) -> LossKind:
     """Return the kind of the loss of a fit."""
-    if fit.loss_name == "":
-        return LossKind.LIKELIHOOD if fit.settings.likelihood else LossKind.OTHER
-    return LOSSES[fit.loss_name].kind
+    unnamed = LossKind.LIKELIHOOD if fit.settings.likelihood else LossKind.OTHER
+    return LOSSES[fit.loss_name].kind if fit.loss_name else unnamed
 
 
 def _residual_std(fit: FittedModel) -> float | None:
@@ -424,10 +425,14 @@ def inverse(
     >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
     [3.492, 0.067, 3.281, 3.713]
     """
-    model, chosen = fit.parsed_model, canonical_names((others or {}).items())
+    model, chosen = fit.parsed_model, canonicalize_names("others", others)
     if limits is None and column not in fit.ranges:
         raise OptionError(f"the range of `{column}` is not known: give it as limits")
-    low, high = fit.ranges[column] if limits is None else limits
+    if limits is not None and np.shape(limits) != (2,):
+        raise OptionError(f"limits are the ends of the range of `{column}`, such as (0, 10)")
+    limits = fit.ranges[column] if limits is None else limits
+    low, high = (convert_plain_value(end, float, "a limit") for end in limits)
+    reading = convert_plain_value(reading, float, "a reading")
     program, target = model.program, model.program.target
     if fit.random_effects:
         raise OptionError("a fit with random effects has no inverse predictions")
@@ -438,7 +443,7 @@ def inverse(
         raise OptionError(f"the prediction does not read numbers from `{column}`")
     if not -math.inf < low < high < math.inf:
         raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:.15g} to {high:.15g}")
-    if error is not None and not 0 <= error < math.inf:
+    if error is not None and not 0 <= convert_plain_value(error, float, "the error of a reading") < math.inf:
         raise OptionError(f"the error of a reading must be 0 or positive, not {error:g}")
     both = [target, *gradient_nodes(target, [program.leaves[leaves[0]]])]
     value, factor = (float(each) for each in evaluate(both, {leaves[0]: reading}))

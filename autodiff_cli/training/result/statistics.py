@@ -204,7 +204,7 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
     >>> undetermined(Objective("y ~ a*b*x + c", {"x": [0, 1, 2], "y": [1, 2, 4]}), np.array([1.0, 2.0, 1.0])).tolist()
     [True, True, False]
     """
-    (inverse,) = _by_units(objective.slope_triangle(theta)[None], objective).inverses
+    (inverse,) = inverses_by_units(objective.slope_triangle(theta)[None], objective).inverses
     return np.asarray(np.isnan(inverse.diagonal()))
 
 
@@ -561,8 +561,8 @@ class _Matrices:
         return np.where(self.free, batch.values_and_gradients(self.theta, self.every)[1] * weights[:, None], 0.0)
 
     def inverses_by_units(self, factors: Array) -> Covariances:
-        """Return `inverse_grams` of factors towards all parameters, without those on a bound; see `_by_units`."""
-        return _by_units(np.where(self.free[:, None, :], factors, 0.0), self.batch.objective, self.free)
+        """Return `inverse_grams` of factors towards all parameters, without those on a bound."""
+        return inverses_by_units(np.where(self.free[:, None, :], factors, 0.0), self.batch.objective, self.free)
 
 
 def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
@@ -612,7 +612,7 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
     return covariances._replace(definition=LIKELIHOOD)
 
 
-def _by_units(factors: Array, objective: Objective, free: Mask | None = None) -> Covariances:
+def inverses_by_units(factors: Array, objective: Objective, free: Mask | None = None) -> Covariances:
     """Return `inverse_grams` for parameters in units of 1/units, which do not overflow or underflow."""
     sizes = np.abs(factors).max(axis=1)
     units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)

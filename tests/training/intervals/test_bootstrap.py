@@ -165,6 +165,33 @@ def test_corrected_shares_are_those_of_efron_and_tibshirani(decimals: int) -> No
     assert np.ravel(found) == pytest.approx(np.quantile(values, theirs), rel=1e-9)
 
 
+def mean_bca(y: np.ndarray, seed: int) -> np.ndarray:
+    """Return the 95 % BCa interval of the mean from 300 resamples by Efron & Tibshirani's equations 14.10 to 14.15."""
+    generator, n = np.random.default_rng(seed), len(y)
+    gaps = np.array([y[generator.integers(n, size=n)].mean() for _ in range(300)]) - y.mean()
+    bias = stats.norm.ppf(np.mean(np.where(np.abs(gaps) < 1e-9, 0.5, gaps < 0)))
+    shifted = bias + stats.norm.ppf([0.025, 0.975])
+    acceleration = stats.skew(y) / (6 * math.sqrt(n))  # what the jackknife of a mean gives
+    return y.mean() + np.quantile(gaps, stats.norm.cdf(bias + shifted / (1 - acceleration * shifted)))
+
+
+def test_corrected_intervals_count_resamples_that_differ_by_rounding_as_equal() -> None:
+    """Means of rounded values often equal the estimate, but for the last digit of their sums."""
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        y = generator.poisson(2, size=generator.integers(10, 30)) / 10
+        found = ad.fit("y ~ m", {"y": y}, bootstrap=300, bootstrap_method="bca", seed=seed)
+        assert found.intervals["bootstrap"]["m"] == pytest.approx(tuple(mean_bca(y, seed)), rel=1e-9)
+
+
+def test_corrected_intervals_do_not_depend_on_the_order_of_the_rows() -> None:
+    """Many rows are left out in blocks. Blocks of neighbours differ far more than the rows do if these are sorted."""
+    y = np.sort(np.random.default_rng(1).exponential(size=3000) ** 2)
+    found = ad.fit("y ~ m", {"y": y}, bootstrap=300, bootstrap_method="bca").intervals["bootstrap"]["m"]
+    spread = y.std() / math.sqrt(len(y))
+    assert found == pytest.approx(tuple(mean_bca(y, 0)), abs=0.03 * spread)
+
+
 def test_intervals_of_few_resamples() -> None:
     """A single one has percentiles, and nothing that a correction of their bias could be estimated from."""
     values, jackknife, estimate = np.array([[2.0]]), np.array([[1.0], [2.0], [4.0]]), np.array([3.0])
@@ -269,6 +296,35 @@ def test_resamples_without_rows_of_a_level_do_not_count(model: str, size: int, l
         assert high - low < 3, key
     ignored = f"{200 - len(chosen)} of 200 bootstrap resamples could not be fitted and were ignored"
     assert any(warning.startswith(ignored) for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a + b*x", {}),
+        ("y ~ a + b*x", {"weights": "one"}),
+        ("y ~ a + b*x", {"backend": "numpy", "optimizer": "lbfgs"}),
+        ("(y - a - b*x)^2 + 0*s", {}),
+        ("-normal_logpdf(y, a + b*x, s)", {"likelihood": True, "bounds": {"s": (0, None)}}),
+        ("log(exp(y)) ~ log(exp(a)*exp(b*x))", {}),
+    ],
+    ids=str,
+)
+def test_resamples_with_one_value_of_the_predictor_do_not_count(model: str, options: dict[str, Any]) -> None:
+    """A line through rows at one place has any slope."""
+    x, y = np.array([1.0] * 5 + [2] * 3), np.array([0.7, 1.2, 1.1, 0.6, 1.3, 2.4, 1.9, 2.2])
+    found = ad.fit(model, {"x": x, "y": y, "one": np.ones(8)}, bootstrap=200, seed=3, **options)
+    draws, lines = np.random.default_rng(3), []
+    for _ in range(200):
+        rows = draws.integers(8, size=8)
+        has_scatter = any(np.ptp(y[rows][x[rows] == place]) for place in {*x[rows].tolist()})
+        if np.ptp(x[rows]) and (has_scatter or "logpdf" not in model):  # without scatter, `s` goes to 0
+            lines.append(np.polyfit(x[rows], y[rows], 1)[::-1])
+    assert len(lines) < 200
+    ignored = f"{200 - len(lines)} of 200 bootstrap resamples could not be fitted and were ignored"
+    assert any(warning.startswith(ignored) for warning in found.warnings)
+    for name, ends in zip("ab", np.quantile(lines, (0.025, 0.975), axis=0).T, strict=True):
+        assert found.intervals["bootstrap"][name] == pytest.approx(tuple(ends), rel=1e-5)
 
 
 @pytest.mark.parametrize("failed", [0, 1, 2, 8, 9])

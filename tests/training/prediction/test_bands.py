@@ -323,6 +323,43 @@ def test_readings_that_lead_nowhere_are_refused() -> None:
         likelihood.residuals({"x": x, "y": x})
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"reading": "high"}, "a reading is a number, not 'high'"),
+        ({"reading": [1.0, 2.0]}, "a reading is a number, not list"),
+        ({"error": "0.1"}, "the error of a reading is a number, not '0.1'"),
+        ({"limits": 3}, r"limits are the ends of the range of `x`, such as \(0, 10\)"),
+        ({"limits": (0,)}, "limits are the ends of the range of `x`"),
+        ({"limits": ("0", "9")}, "a limit is a number, not '0'"),
+        ({"others": 3}, "others must be a mapping of names to values, not int"),
+    ],
+)
+def test_arguments_of_an_inverse_prediction_that_are_no_numbers_are_named(
+    arguments: dict[str, Any], words: str
+) -> None:
+    line = ad.fit("y ~ a*x", {"x": [1.0, 2, 3], "y": [2.0, 4.1, 6]})
+    with pytest.raises(OptionError, match=words):
+        line.inverse(**{"column": "x", "reading": 4.0, **arguments})
+    assert line.inverse("x", np.float32(4), limits=np.array([0, 3])) == line.inverse("x", 4, limits=(0, 3))
+
+
+def test_columns_of_other_lengths_are_refused_by_their_names() -> None:
+    x = np.arange(8.0)
+    data = {"x": x, "y": 2 * x + np.sin(x), "w": x + 1, "g": ["u", "v"] * 4}
+    weighted, levels = ad.fit("y ~ a*x", data, weights="w"), ad.fit("y ~ a[g]*x", data)
+    for weights in (np.ones(3), np.ones((2, 2))):
+        with pytest.raises(ad.DataError, match=f"differ in length: `w` has {weights.size}, others have 2"):
+            weighted.predict({"x": [1, 2], "w": weights}, interval=0.9)
+    with pytest.raises(ad.DataError, match="differ in length: `w` has 3, others have 1"):
+        weighted.predict({"x": 1.0, "w": np.ones(3)}, interval=0.9)
+    with pytest.raises(ad.DataError, match=r"differ in length: `x` has 2, `g` has 3$"):
+        levels.predict({"x": [1, 2], "g": ["u", "v", "u"]})
+    whole = weighted.predict({"x": [1, 2], "w": [4, 4]}, interval=0.9)
+    np.testing.assert_array_equal(weighted.predict({"x": [1, 2], "w": 4}, interval=0.9), whole)
+    np.testing.assert_array_equal(weighted.predict({"x": [1, 2], "w": [4]}, interval=0.9), whole)
+
+
 @pytest.mark.slow
 def test_inverse_predictions_on_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "line.json"
