@@ -81,6 +81,8 @@ class DelimitedText:
                 raise source.read_error(error, 1) from None
             if source.is_single_pass:
                 stack.pop_all()  # the rows are read from this stream later
+        mark = self._dialect.delimiter
+        self.title = container or f"text with columns separated by {DELIMITER_NAMES.get(mark, f'`{mark}`')}"
         self.header = tuple(self._dialect.header)
         self.units = dict(zip(self.header, self._dialect.units, strict=False))
         self._date_format = dialect.date_format
@@ -88,12 +90,6 @@ class DelimitedText:
         has_encoding = self._encoding is not None and dialect.encoding is None
         self.notes = (*self._dialect.notes, *[f"the text is read as {self._encoding}"] * has_encoding)
         self._unread: BinaryIO | None = stream if source.is_single_pass else None  # the rest of a single-pass stream
-
-    @property
-    def title(self) -> str:
-        """The name of the format."""
-        mark = self._dialect.delimiter
-        return self._container or f"text with columns separated by {DELIMITER_NAMES.get(mark, f'`{mark}`')}"
 
     @property
     def options(self) -> tuple[str, ...]:

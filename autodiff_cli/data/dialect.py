@@ -461,11 +461,13 @@ class DetectedDialect:
         last_comment = comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip() if comments else ""
         commented_names = split_record(last_comment, delimiter)
         self.header = split_record(text, delimiter)
-        widths = {len(split_record(line, delimiter)) for line in sample[-2:]}
-        if len(self.header) == 1 and max(widths, default=1) > 1 and not dialect.no_header:
-            hint = "leave out the lines before the column names by --skip N"
-            raise DataError(f"line {lines} has one cell, but the rows have {max(widths)}; {hint}")
+        # Empty cells at the end count neither in the header nor in the rows.
+        own, *others = (len(split_record(line.rstrip(delimiter), delimiter)) for line in (text, *sample[-2:]))
+        width = max(others, default=1)
         is_number = [parse_number(cell.strip(), self.decimal) is not None for cell in self.header]
+        if own == 1 and width > 1 and not (dialect.no_header or any(is_number)):
+            hint = "leave out the lines before the column names by --skip N"
+            raise DataError(f"line {lines} has one cell, but the rows have {width}; {hint}")
         is_row = dialect.no_header or (any(is_number) and len(commented_names) == len(self.header))
         if dialect.no_header:
             self.header = [f"c{k}" for k in range(1, len(self.header) + 1)]
@@ -478,7 +480,7 @@ class DetectedDialect:
             if None not in values and self.header[0].strip():  # an empty first cell is above the names of rows
                 raise DataError(f"the first line holds numbers, not column names; {hint}")
             self.notes.append(f"some column names on the first line are numbers; if that line is data, {hint}")
-        if any(not name.strip() and following.strip() for name, following in itertools.pairwise(self.header[1:])):
+        if not all(map(str.strip, self.header[1:width])):
             self.notes.append("columns without a name are not read")
         self.units = [unit.strip() for unit in split_record(units_text, delimiter)]
         if self.units and (is_row or len(self.units) != len(self.header)):

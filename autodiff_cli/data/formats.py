@@ -423,8 +423,8 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
     source.check_compressed_format()
     if source.first_bytes.startswith(_ZIP_MAGIC):
         _refuse_options(source, dialect, ("delimiter", "decimal", "encoding"), "a workbook")
-        text = _workbook_text(source, dialect.sheet)
-        return DelimitedText(text, dataclasses.replace(dialect, delimiter=","), "workbook (.xlsx)")
+        text, sheet = _workbook_text(source, dialect.sheet)
+        return DelimitedText(text, dataclasses.replace(dialect, delimiter=","), f"workbook (.xlsx), {sheet}")
     start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)
     is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
     if re.match(rb"\[\s*\{", start):
@@ -446,8 +446,8 @@ def _refuse_options(source: ByteSource, dialect: FileOptions, ignored: Iterable[
             raise DataError(f"{source.name}: {command_words(name)} has no effect on {kind}: leave it out")
 
 
-def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
-    """Return a sheet of a workbook as text with columns separated by commas, one line for each row.
+def _workbook_text(source: ByteSource, sheet: str | None) -> tuple[ByteSource, str]:
+    """Return a sheet of a workbook as text with columns separated by commas, one line for each row, and which it is.
 
     Args:
         sheet: the name of the sheet; by default the first one.
@@ -467,9 +467,10 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
                 raise DataError(f"{source.name}: this workbook unpacks to {unpacked_bytes:,} bytes, too many")
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             names = book.sheetnames
-            if sheet is not None and sheet not in names:
-                raise DataError(f"{source.name}: there is no sheet `{sheet}`; the sheets are {', '.join(names)}")
-            for row in book[sheet or names[0]].iter_rows(values_only=True):
+            name = names[0] if sheet is None else sheet
+            if name not in names:
+                raise DataError(f"{source.name}: there is no sheet `{name}`; the sheets are {', '.join(names)}")
+            for row in book[name].iter_rows(values_only=True):
                 cells = [" ".join(batches.cell_text(value).split()) for value in row]
                 writer.writerow(cells if any(cells) else [])
                 if text.tell() > _MAX_SHEET_CHARS:
@@ -478,4 +479,4 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
         raise
     except Exception:  # a damaged archive makes openpyxl raise anything
         raise DataError(f"{source.name}: this is not a workbook (.xlsx), or damaged; write its table as CSV") from None
-    return source.with_bytes(text.getvalue().encode())
+    return source.with_bytes(text.getvalue().encode()), f"sheet `{name}` ({names.index(name) + 1} of {len(names)})"

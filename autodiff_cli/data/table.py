@@ -388,9 +388,8 @@ class RowFilter:
             if is_equality and new_parser is not None and new_parser().parse(quoted) is None:
                 mixed.add(column)
             else:
-                name = f"date {k}"
-                self._dates[name] = column, quoted
-                pieces += [text[end : lexemes.start(k)], f"`{name}`"]
+                self._dates[f"date {k}"] = column, quoted
+                pieces += [text[end : lexemes.start(k)], f"`date {k}`"]
                 end = lexemes.end(k)
         return "".join([*pieces, text[end:]]), mixed
 

@@ -517,6 +517,27 @@ def test_a_first_row_of_data_is_not_lost_as_a_header(first: str, ending: str) ->
     assert cells == [first.split("{")[0], "2"]
 
 
+@each(
+    ("content", "message"),
+    [
+        ("Run 7,,\n\nx,y,z\n1,2,3\n", "line 1 has one cell, but the rows have 3; .* by --skip N"),
+        ("Run 7,\n1,2\n", "line 1 has one cell, but the rows have 2"),
+        ("x,\n1,\n2,\n", None),
+        ("x,y,\n1,2,\n3,4,\n", None),
+        ("x,y,\n1,2,\n3,4,late\n", "columns without a name are not read"),
+        ("x,,y\n1,2,3\n", "columns without a name are not read"),
+        (",x\n1,2\n", None),
+    ],
+)
+def test_cells_below_no_name_are_noted(content: str, message: str | None) -> None:
+    """A title above the names, as in many workbooks, was taken for the only name, and the columns were not read."""
+    try:
+        found = "".join(opened(content).notes)
+    except DataError as error:
+        found = str(error)
+    assert (found == "") if message is None else re.search(message, found)
+
+
 @each("header", ["gene,2001,2002", "pi,1,x", ",0,1"])
 def test_names_that_are_numbers_are_noted(header: str) -> None:
     file = opened(f"{header}\nA,2,3\nB,4,5\n")

@@ -284,8 +284,8 @@ def test_labels_are_the_same_from_memory_and_from_files(cells: list[Any]) -> Non
 @pytest.mark.parametrize(
     ("words", "content", "message"),
     [
-        (["train", "q^2", "FILE", "--no-columns"], "a,\n1,2\n", "the model uses none of its columns, which are a"),
-        (["train", "q^2", "FILE", "--no-columns", "--stream"], "a,\n1,2\n", "the model uses none of its columns"),
+        (["train", "q^2", "FILE", "--no-columns"], "a\n1\n", "the model uses none of its columns, which are a"),
+        (["train", "q^2", "FILE", "--no-columns", "--stream"], "a\n1\n", "the model uses none of its columns"),
         (["data", "FILE"], ",\n1,2\n", "the columns have no names"),
     ],
 )
