@@ -100,8 +100,11 @@ def _follow(
         if own.any():
             solution = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
             along, place = np.nan_to_num(solution), here
+        # In products, they are powers of it, as `a` and `c` are in a*c*exp(-b*x).
+        powers = np.divide(here * along, theta, out=np.zeros_like(theta), where=theta != 0)
         value = factor * here
         starts = theta + np.outer((0.0, value - here, place * (place / here - place / value)), along)
+        starts = np.vstack((starts, theta * factor**powers))
         starts[:, element] = value
         loss, point = _fit_beside(objective, element, value, starts, flat, steep)
         is_likelihood = objective.kind is LossKind.LIKELIHOOD

@@ -65,10 +65,6 @@ class ObjectiveBatch:
         pairs = zip(fits.tolist(), arguments, strict=True)
         return np.array([getattr(self.objectives[fit], method)(argument) for fit, argument in pairs])
 
-    def _with(self, objectives: Sequence[Objective]) -> Self:
-        """Return the batch with other objectives for its fits."""
-        return type(self)(objectives, self.bounds)
-
     def objective_of(self, fit: int) -> Objective:
         """Return the objective of one fit."""
         return self.objectives[fit]
@@ -135,18 +131,18 @@ class ObjectiveBatch:
         """Return the batch without the penalties of its objectives."""
         if not self.objective.is_penalised:
             return self
-        return self._with([objective.without_penalty() for objective in self.objectives])
+        return type(self)([objective.without_penalty() for objective in self.objectives], self.bounds)
 
     def without_kinks(self) -> Self | None:
         """Return the batch with the kinks of its losses smoothed; None if they have none."""
         smooth = [objective.without_kinks() for objective in self.objectives]
         objectives = [objective for objective in smooth if objective is not None]
-        return self._with(objectives) if objectives else None
+        return type(self)(objectives, self.bounds) if objectives else None
 
     def with_smoothing(self, share: float, theta: Array) -> Self:
         """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
         pairs = zip(self.objectives, theta, strict=True)
-        return self._with([objective.with_smoothing(share, point) for objective, point in pairs])
+        return type(self)([objective.with_smoothing(share, point) for objective, point in pairs], self.bounds)
 
 
 class GatheredRows:
