@@ -366,8 +366,7 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
 
 def _time_units(fit: FittedModel) -> dict[str, str]:
     """Return the units of the columns of dates and times, which are numbers in an exported function."""
-    origins = {name: fit.origins[name] for name in fit.parsed_model.predictors if name in fit.origins}
-    return {name: f"seconds since {time_text(origin)}" for name, origin in origins.items()}
+    return {name: f"seconds since {time_text(fit.origins[name])}" for name in fit.predictors if name in fit.origins}
 
 
 def prediction_onnx(fit: FittedModel, name: str) -> bytes:
