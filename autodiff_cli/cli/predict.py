@@ -144,7 +144,8 @@ def predict(
     targets = fit.parsed_model.targets()  # several have columns with their names
     if len(targets) == 1 and not is_name(targets[0]):
         environment.note(f"the predictions are values of `{targets[0]}`, the left side of the model")
-    environment.note(*filter(None, (note, *file.notes)))
+    times = [f"predicted `{x}`: seconds since {time_text(fit.origins[x])}" for x in targets if x in fit.origins]
+    environment.note(*filter(None, (note, *file.notes)), *times)
 
     report = predictions_report(
         fit, file.header, lambda: _text_rows(file, table), names, lambda: (chunk.columns for chunk in chunks())

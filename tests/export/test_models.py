@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import math
 import re
@@ -293,10 +294,14 @@ def test_times_of_a_model_are_described(tmp_path: Path) -> None:
     """An exported function takes numbers for dates; it does not know from when they are counted."""
     onnx, data = pytest.importorskip("onnx"), tmp_path / "days.csv"
     data.write_text("day,y\n" + "".join(f"2024-01-{day:02},{day}\n" for day in range(1, 9)))
-    fit = ad.fit("y ~ a + b*day", str(data))
-    for target in EXPORTERS:
-        words = " ".join(re.sub("//|[!%]", "", prediction_source(fit, target, ExportOptions("f"))).split())
-        assert "the prediction for day in seconds since 2024-01-01 00:00:00" in words, target
+    fit, inverse = (ad.fit(model, str(data)) for model in ("y ~ a + b*day", "day ~ a + b*y"))
+    for each, target in itertools.product((fit, inverse), EXPORTERS):
+        words = " ".join(re.sub("//|[!%]", "", prediction_source(each, target, ExportOptions("f"))).split())
+        assert "the prediction with day in seconds since 2024-01-01 00:00:00" in words, target
+    inverse.save(tmp_path / "inverse.json")
+    predicted = run_cli(["predict", str(tmp_path / "inverse.json"), "--y", "3"])
+    assert predicted.stderr == "predicted `day`: seconds since 2024-01-01 00:00:00\n"
+    assert float(predicted.split(",")[-1]) == pytest.approx(2 * 86400)
     (column,) = onnx.load_from_string(prediction_onnx(fit, "f")).graph.input
     assert column.doc_string == "seconds since 2024-01-01 00:00:00"
 
