@@ -302,6 +302,11 @@ def test_times_of_a_model_are_described(tmp_path: Path) -> None:
     predicted = run_cli(["predict", str(tmp_path / "inverse.json"), "--y", "3"])
     assert predicted.stderr == "predicted `day`: seconds since 2024-01-01 00:00:00\n"
     assert float(predicted.split(",")[-1]) == pytest.approx(2 * 86400)
+    reading = ["predict", str(tmp_path / "inverse.json"), "--inverse", "y", "--day"]
+    (found,) = run_cli([*reading, "2024-01-03+-3600", "--json"]).json["solutions"]
+    assert (found["value"], found["stderr"]) == pytest.approx((3, 1 / 24))  # a day is 1 of y
+    for error in ("2024-01-02", "5%"):
+        assert "the error of `day` is a number of seconds" in run_cli([*reading, f"2024-01-03+-{error}"]).stderr
     (column,) = onnx.load_from_string(prediction_onnx(fit, "f")).graph.input
     assert column.doc_string == "seconds since 2024-01-01 00:00:00"
 

@@ -354,10 +354,9 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         names: the columns of the data.
     """
     is_known = np.isfinite(bands.prediction)
-    lacks_error = is_known & np.isnan(bands.confidence_low)
-    if not (is_known & ~lacks_error & np.isnan(bands.prediction_low)).any():
-        reason = "no bands where the prediction depends on a parameter without a standard error"
-        return reason if lacks_error.any() else ""
+    has_none = is_known & np.isnan(bands.confidence_low)
+    if not (is_known & ~has_none & np.isnan(bands.prediction_low)).any():
+        return "no bands where the prediction depends on a parameter without a standard error" if has_none.any() else ""
     settings = fit.settings
     if fit.loss_name == "bce":
         return "no prediction band: the prediction is a probability or a proportion; see its confidence band"
@@ -488,8 +487,7 @@ def inverse(
         is_root = np.abs(left) < 1e-4 * (np.abs(distances[places]) + np.abs(distances[places + 1]))
         places, roots, spreads = places[is_root], roots[is_root], spreads[is_root]
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
-        point = fit.leaf_values({column: roots, **chosen})
-        slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
+        slopes = np.abs(evaluate(tangent, fit.leaf_values({column: roots, **chosen}), model.shapes)[0])
         is_start = np.diff(~is_outside, prepend=False) & ~is_outside  # the first point of each range
         near_roots = np.concatenate((places, places + 1))
         starts = np.delete(np.flatnonzero(is_start), np.cumsum(is_start)[near_roots[~is_outside[near_roots]]] - 1)
