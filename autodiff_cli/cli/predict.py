@@ -144,7 +144,8 @@ def predict(
     targets = fit.parsed_model.targets()  # several have columns with their names
     if len(targets) == 1 and not is_name(targets[0]):
         environment.note(f"the predictions are values of `{targets[0]}`, the left side of the model")
-    environment.note(*filter(None, (note, *file.notes)))
+    times = [f"predicted `{x}`: seconds since {time_text(fit.origins[x])}" for x in targets if x in fit.origins]
+    environment.note(*filter(None, (note, *file.notes)), *times)
 
     report = predictions_report(
         fit, file.header, lambda: _text_rows(file, table), names, lambda: (chunk.columns for chunk in chunks())
@@ -225,7 +226,9 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
         call.environment.note(f"searching the range of {column} in the fitted rows, {ends[0]:g} to {ends[1]:g}")
     else:
         ends = _number(column, limits[0], fit), _number(column, limits[1], fit)
-    error = _number(target, errors[target], fit) if target in errors else None
+    if target in fit.origins and not is_signed_number(errors.get(target, "0")):
+        raise BadInput(f"the error of `{target}` is a number of seconds, not `{errors[target]}`")
+    error = _number(f"error of {target}", errors[target], fit) if target in errors else None
     if column in fit.origins:
         call.environment.note(f"column `{column}`: dates and times are seconds since {time_text(fit.origins[column])}")
     level = fit.confidence_level if interval is None else check_confidence_level(interval)

@@ -64,7 +64,8 @@ def latex_source(program: ExportProgram) -> str:
     for i, row in enumerate(hessian):
         rows += [f"{_second_partial(function, towards[i], towards[j])} &= {row[j]}" for j in range(i, len(row))]
     rows += [f"{label} &= {part.text}" for label, part in lines.lines]
-    notes = "".join(f"% {line}\n" for line in comment_lines(f"{program.text} (needs the package amsmath)"))
+    texts = f"{program.text} (needs the package amsmath)", program.options.note
+    notes = "".join(f"% {line}\n" for text in texts for line in comment_lines(text))
     return notes + "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}\n"
 
 

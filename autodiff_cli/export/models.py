@@ -356,18 +356,16 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
         )
     leaves = {leaf.text: leaf for leaf in topological_order([prediction]) if leaf.is_input}
     numbers = {leaf: constant_graph(values[name]) for name, leaf in leaves.items() if name not in model.predictors}
-    (output,) = substitute([prediction], numbers)
-    formula = Formula(output, {name: leaves[name] for name in model.predictors})
+    formula = Formula(substitute([prediction], numbers)[0], {name: leaves[name] for name in model.predictors})
     note = f"the probabilities of {join_words(fit.classes)}" if shape and fit.classes is not None else ""
     if units := _time_units(fit):
-        note = f"{note or 'the prediction'} for {join_words([f'{name} in {unit}' for name, unit in units.items()])}"
+        note = f"{note or 'the prediction'} with {join_words([f'{name} in {unit}' for name, unit in units.items()])}"
     return export(formula, target, replace(options, note=note))
 
 
 def _time_units(fit: FittedModel) -> dict[str, str]:
-    """Return the units of the columns of dates and times, which are numbers in an exported function."""
-    origins = {name: fit.origins[name] for name in fit.parsed_model.predictors if name in fit.origins}
-    return {name: f"seconds since {time_text(origin)}" for name, origin in origins.items()}
+    """Return the units of the columns of dates and times, which are numbers in an exported function, also a target."""
+    return {name: f"seconds since {time_text(fit.origins[name])}" for name in fit.columns if name in fit.origins}
 
 
 def prediction_onnx(fit: FittedModel, name: str) -> bytes:
@@ -382,7 +380,7 @@ def prediction_onnx(fit: FittedModel, name: str) -> bytes:
     model = _numeric_model(fit)
     if not model.predictors:
         raise ExportError("the prediction uses no column, so its number of rows is undefined")
-    columns = dict.fromkeys(model.predictors, "") | _time_units(fit)
+    columns = {name: _time_units(fit).get(name, "") for name in model.predictors}
     return onnx_model(model.program.output, model.shapes, {**fit.parameters, **fit.fixed}, columns, name)
 
 

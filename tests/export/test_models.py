@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import math
+import re
 import sys
 import types
 from pathlib import Path
@@ -86,7 +88,7 @@ def test_predictions_of_several_numbers(model: str, tmp_path: Path) -> None:
     for target, values in found.items():
         np.testing.assert_allclose(values, expected[:7], rtol=1e-13, err_msg=target)
     if fit.classes is not None:
-        assert all("probabilities of cold and warm" in source for name, source in sources.items() if name != "latex")
+        assert all("probabilities of cold and warm" in source for source in sources.values())
 
 
 def in_python_alone(source: str, rows: list[list[float]]) -> Any:
@@ -292,10 +294,19 @@ def test_times_of_a_model_are_described(tmp_path: Path) -> None:
     """An exported function takes numbers for dates; it does not know from when they are counted."""
     onnx, data = pytest.importorskip("onnx"), tmp_path / "days.csv"
     data.write_text("day,y\n" + "".join(f"2024-01-{day:02},{day}\n" for day in range(1, 9)))
-    fit = ad.fit("y ~ a + b*day", str(data))
-    for target in EXPORTERS.keys() - {"latex"}:
-        words = " ".join(prediction_source(fit, target, ExportOptions("f")).replace("//", "").replace("!", "").split())
-        assert "the prediction for day in seconds since 2024-01-01 00:00:00" in words, target
+    fit, inverse = (ad.fit(model, str(data)) for model in ("y ~ a + b*day", "day ~ a + b*y"))
+    for each, target in itertools.product((fit, inverse), EXPORTERS):
+        words = " ".join(re.sub("//|[!%]", "", prediction_source(each, target, ExportOptions("f"))).split())
+        assert "the prediction with day in seconds since 2024-01-01 00:00:00" in words, target
+    inverse.save(tmp_path / "inverse.json")
+    predicted = run_cli(["predict", str(tmp_path / "inverse.json"), "--y", "3"])
+    assert predicted.stderr == "predicted `day`: seconds since 2024-01-01 00:00:00\n"
+    assert float(predicted.split(",")[-1]) == pytest.approx(2 * 86400)
+    reading = ["predict", str(tmp_path / "inverse.json"), "--inverse", "y", "--day"]
+    (found,) = run_cli([*reading, "2024-01-03+-3600", "--json"]).json["solutions"]
+    assert (found["value"], found["stderr"]) == pytest.approx((3, 1 / 24))  # a day is 1 of y
+    for error in ("2024-01-02", "5%"):
+        assert "the error of `day` is a number of seconds" in run_cli([*reading, f"2024-01-03+-{error}"]).stderr
     (column,) = onnx.load_from_string(prediction_onnx(fit, "f")).graph.input
     assert column.doc_string == "seconds since 2024-01-01 00:00:00"
 

@@ -354,10 +354,9 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         names: the columns of the data.
     """
     is_known = np.isfinite(bands.prediction)
-    lacks_error = is_known & np.isnan(bands.confidence_low)
-    if not (is_known & ~lacks_error & np.isnan(bands.prediction_low)).any():
-        reason = "no bands where the prediction depends on a parameter without a standard error"
-        return reason if lacks_error.any() else ""
+    has_none = is_known & np.isnan(bands.confidence_low)
+    if not (is_known & ~has_none & np.isnan(bands.prediction_low)).any():
+        return "no bands where the prediction depends on a parameter without a standard error" if has_none.any() else ""
     settings = fit.settings
     if fit.loss_name == "bce":
         return "no prediction band: the prediction is a probability or a proportion; see its confidence band"
@@ -455,8 +454,7 @@ def inverse(
 
     def difference(x: Array) -> tuple[Array, Array]:
         """Return prediction minus reading, and its standard deviation."""
-        data = {column: x} | {name: np.full(len(x), each) for name, each in chosen.items()}
-        bands = predict(fit, data, interval=fit.confidence_level)
+        bands = predict(fit, {column: x, **chosen}, interval=fit.confidence_level)
         spread = (bands.confidence_high - bands.confidence_low) / 2 / fit.quantile()
         return bands.prediction - value, np.hypot(spread, deviation)
 
@@ -485,11 +483,11 @@ def inverse(
         before, after = (np.concatenate((points[crossings + k], points[exact])) for k in (0, 1))
         roots = solve(lambda x: difference(x)[0], before, after)
         left, spreads = difference(roots)
-        is_root = np.abs(left) < np.abs(distances[places]) + np.abs(distances[places + 1])  # not a pole
+        # At a pole or a jump, the difference does not vanish. At a steep root, rounding may leave a small part of it.
+        is_root = np.abs(left) < 1e-4 * (np.abs(distances[places]) + np.abs(distances[places + 1]))
         places, roots, spreads = places[is_root], roots[is_root], spreads[is_root]
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
-        point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in chosen.items()})
-        slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
+        slopes = np.abs(evaluate(tangent, fit.leaf_values({column: roots, **chosen}), model.shapes)[0])
         is_start = np.diff(~is_outside, prepend=False) & ~is_outside  # the first point of each range
         near_roots = np.concatenate((places, places + 1))
         starts = np.delete(np.flatnonzero(is_start), np.cumsum(is_start)[near_roots[~is_outside[near_roots]]] - 1)

@@ -723,3 +723,17 @@ def test_prediction_bands_far_from_the_rows_are_the_quantiles_of_simulated_rows(
         low, high = np.quantile(rows, [0.05, 0.95])
         assert bands.prediction_high[0] == pytest.approx(high, rel=0.25), far
         assert bands.prediction_low[0] <= max(1.25 * low, low + 1), far
+
+
+@each("model, curve", [
+    ("y ~ where(x < 3, a + b*x, c + b*x)", lambda x: np.where(x < 3, 1, 5) + 0.1 * x),
+    ("y ~ a*floor(x/2) + b*x", lambda x: 2 * np.floor(x / 2) + 0.3 * x),
+    ("y ~ a*sign(x - 2) + b/(x - 4.45)", lambda x: np.sign(x - 2) + 0.3 / (x - 4.45)),
+])  # fmt: skip
+def test_the_prediction_at_every_inverse_is_the_reading_also_beside_a_jump(model: str, curve: Any) -> None:
+    x = np.linspace(0, 6, 60)
+    fit = ad.fit(model, {"x": x, "y": curve(x) + 0.01 * np.cos(40 * x)})
+    readings = np.linspace(curve(x).min(), curve(x).max(), 50)
+    causes = [(cause.value, reading) for reading in readings for cause in fit.inverse("x", float(reading))]
+    values, expected = zip(*[pair for pair in causes if pair[0] is not None], strict=True)
+    assert fit.predict({"x": values}) == pytest.approx(expected, abs=1e-3)
