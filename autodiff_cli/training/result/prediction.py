@@ -354,9 +354,10 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         names: the columns of the data.
     """
     is_known = np.isfinite(bands.prediction)
-    has_none = is_known & np.isnan(bands.confidence_low)
-    if not (is_known & ~has_none & np.isnan(bands.prediction_low)).any():
-        return "no bands where the prediction depends on a parameter without a standard error" if has_none.any() else ""
+    lacks_error = is_known & np.isnan(bands.confidence_low)
+    if not (is_known & ~lacks_error & np.isnan(bands.prediction_low)).any():
+        reason = "no bands where the prediction depends on a parameter without a standard error"
+        return reason if lacks_error.any() else ""
     settings = fit.settings
     if fit.loss_name == "bce":
         return "no prediction band: the prediction is a probability or a proportion; see its confidence band"
