@@ -538,6 +538,12 @@ def test_cells_below_no_name_are_noted(content: str, message: str | None) -> Non
     assert (found == "") if message is None else re.search(message, found)
 
 
+def test_cells_beyond_the_header_and_a_short_first_row_are_not_passed_over() -> None:
+    with pytest.raises(DataError, match="line 2: 4 cells, but the header has 2"):
+        column(opened("x,y\n1,2,3,\n"), "x")
+    assert opened("Run 7,\n1,2\n", no_header=True).names == ("c1", "c2")
+
+
 @each("header", ["gene,2001,2002", "pi,1,x", ",0,1"])
 def test_names_that_are_numbers_are_noted(header: str) -> None:
     file = opened(f"{header}\nA,2,3\nB,4,5\n")

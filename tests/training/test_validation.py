@@ -179,3 +179,13 @@ def test_rows_of_weight_0_are_neither_validated_nor_cross_validated(model: str, 
     assert [fit.validation_rows for fit in fits] == [6, 6]
     assert fits[0].validation_loss == pytest.approx(fits[1].validation_loss, rel=1e-9)
     assert fits[0].parameters == pytest.approx(fits[1].parameters, rel=1e-9)
+
+
+def test_there_are_at_most_as_many_folds_as_rows_that_count() -> None:
+    weights, y = [1, 1, 0, 0, 0, 0, 1, 1], [2.0, 2.3, 5, 6, 7, 8, 1.9, 2.2]
+    data = {"x": [*range(8)], "y": y, "w": weights}
+    rows = {name: [cell for cell, weight in zip(cells, weights, strict=True) if weight] for name, cells in data.items()}
+    with_all, alone = (ad.compare(["y ~ a + b*x", "y ~ b*x"], each, weights="w").models for each in (data, rows))
+    errors = [model.cv_error for model in with_all]
+    assert None not in errors
+    assert errors == pytest.approx([model.cv_error for model in alone])

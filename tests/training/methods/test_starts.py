@@ -313,6 +313,14 @@ def test_random_starts_of_a_model_without_columns_of_numbers_have_the_size_of_1(
     assert powers.mean() == pytest.approx(0, abs=0.2)
 
 
+def test_random_starts_are_inside_the_bounds() -> None:
+    """On a bound, a parameter might not move."""
+    data = {"x": [1.0, 2.0, 3.0], "y": [2.0, 4.1, 6.3]}
+    objective = Objective("y ~ a + b*x + c*x^2", data, bounds={"a": (5, None), "b": (None, -7), "c": (2, 3)})
+    points = sample_starts(objective, 0, 300)
+    assert ((points > objective.bounds.low) & (points < objective.bounds.high)).all()
+
+
 def test_random_starts_of_networks_are_those_of_other_seeds() -> None:
     data = {"x": [0.5, 1.0, 2.0], "y": [1.0, 2.0, 1.0]}
     model, options = "y ~ k*mlp(x, [3, 1]) + c", {"bounds": {"c": (-2, 5)}}
