@@ -394,13 +394,13 @@ CURVES: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.slow
-@each(("model", "seed"), zip(CURVES, (7, 7, 2), strict=True))
-def test_outliers_do_not_decide_where_a_fit_ends(model: str, seed: int) -> None:
+@each("model", [*CURVES])
+def test_outliers_do_not_decide_where_a_fit_ends(model: str) -> None:
     """Losses that are not convex have minima at which outliers are fitted; no fit ends there that is not the best.
 
     From the first start alone, one of these groups or more does, in each model.
     """
-    generator, tables = np.random.default_rng(seed), []
+    generator, tables = np.random.default_rng(7), []
     for group in range(4):
         theta = np.abs(generator.normal(0, 2, 3))
         data = with_outliers(CURVES[model], generator, theta)
