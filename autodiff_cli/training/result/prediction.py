@@ -482,7 +482,7 @@ def inverse(
         exact = np.flatnonzero(np.diff(signs == 0, prepend=False) & (signs == 0))  # such as an end of the range
         places = np.concatenate((crossings, np.minimum(exact, len(points) - 2)))
         before, after = (np.concatenate((points[crossings + k], points[exact])) for k in (0, 1))
-        roots = solve(lambda x: difference(x)[0], before, after)
+        roots = solve(lambda x: predict(fit, {column: x, **chosen}) - value, before, after)
         left, spreads = difference(roots)
         # At a pole or a jump, the difference does not vanish. At a steep root, rounding may leave a small part of it.
         is_root = np.abs(left) < 1e-4 * (np.abs(distances[places]) + np.abs(distances[places + 1]))
