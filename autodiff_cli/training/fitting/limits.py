@@ -142,10 +142,10 @@ def _fit_beside(
     starts = bounds.clip(starts)
     if not objective.bounds.contains(starts[0]):
         return math.inf, starts[0]
-    outcomes = [] if any(objective.value(start) <= enough for start in starts) else _minimize(objective, bounds, starts)
+    losses = np.nan_to_num([*map(objective.value, starts)], nan=math.inf)
+    outcomes = [] if losses.min() <= enough else _minimize(objective, bounds, starts)
     ends = [end.theta for end in outcomes if end.divergence is None]
-    points = [*ends, *starts]
-    losses = np.nan_to_num([*map(objective.value, points)], nan=math.inf)
+    points, losses = [*ends, *starts], np.append(np.nan_to_num([*map(objective.value, ends)], nan=math.inf), losses)
     best = int(np.argmin(losses))
     return float(losses[best] if ends or losses[best] <= most else math.nan), points[best]
 
