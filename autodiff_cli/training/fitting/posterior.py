@@ -339,8 +339,8 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
     array_stats = _libraries().array_stats
     numbers = parameter_draws(objective, draws)
     every = -(-numbers.shape[1] // _MAX_LOO_DRAWS)
+    objective = objective.without_zero_weights()
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
-    is_used = np.broadcast_to(weight > 0, (objective.rows,))
     theta = numbers[:, ::every]
     components, plain = objective.components, objective.without_penalty()
     with ignore_float_errors():
@@ -356,9 +356,8 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
             weights = np.broadcast_to(weight, target.shape)
             rows = row_likelihoods(objective.loss, target, mean, weights, 1.0, plain.scale)
             densities = densities + rows.log_likelihood.sum(axis=0) - densities[0, 0]
-        chosen = np.moveaxis(densities[..., is_used], 2, 0)
         try:
-            elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
+            elpd, k, p = (np.asarray(each) for each in array_stats.loo(np.moveaxis(densities, 2, 0)))
         except ValueError:  # all draws in the tail of a row are the same
             return None
     return LeaveOneOut(float(elpd.sum()), math.sqrt(len(elpd) * np.var(elpd)), float(p.sum()), float(k.max()))

@@ -771,12 +771,11 @@ def _residual_summary(objective: Objective, theta: Array, rank: int) -> dict[str
         is_robust = objective.kind is LossKind.ROBUST and not objective.is_network
         of_sample = _residual_summary(subsample(objective, RESIDUALS.structure_rows), theta, rank) if is_robust else {}
         return {name: value for name, value in of_sample.items() if name == "residual_std"}
-    counts = objective.column(WEIGHT) > 0 if objective.is_weighted else slice(None)
-    residuals = unweighted_residuals(objective, theta)[:, counts]
-    columns, sizes = objective.table.columns, np.array([residuals.shape[1]])
-    rows = GatheredRows(lambda name: columns[name][..., counts], sizes, is_weighted=objective.is_weighted)
+    objective = objective.without_zero_weights()
+    residuals, sizes = unweighted_residuals(objective, theta), np.array([objective.rows])
+    rows = GatheredRows(objective.table.columns.__getitem__, sizes, is_weighted=objective.is_weighted)
     of_rows = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
-    [figures] = residual_figures(objective, rows, residuals, of_rows[objective.components :, counts], np.array([rank]))
+    [figures] = residual_figures(objective, rows, residuals, of_rows[objective.components :], np.array([rank]))
     if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
         del figures["residual_quantiles"]
     return figures
