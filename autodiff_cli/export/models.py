@@ -380,7 +380,8 @@ def prediction_onnx(fit: FittedModel, name: str) -> bytes:
     model = _numeric_model(fit)
     if not model.predictors:
         raise ExportError("the prediction uses no column, so its number of rows is undefined")
-    columns = {name: _time_units(fit).get(name, "") for name in model.predictors}
+    units = _time_units(fit)
+    columns = {name: units.get(name, "") for name in model.predictors}
     return onnx_model(model.program.output, model.shapes, {**fit.parameters, **fit.fixed}, columns, name)
 
 

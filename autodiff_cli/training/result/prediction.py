@@ -255,7 +255,7 @@ def _point_and_spreads(fit: FittedModel, data: Mapping[str, ArrayLike]) -> tuple
     if graphs is None:
         return point, [None if settings.weighted else 1.0]
     columns = {name: float_array(arrays[name], name) for name in leaf_names([*graphs.values()])}
-    rows = np.shape([*point.values()][-1])  # all columns have one shape
+    rows = np.shape([*point.values()][-1])  # the columns, which are last, have one shape
     for name, values in columns.items():
         if values.shape not in ((), (1,), rows):
             raise DataError(f"the columns differ in length: `{name}` has {values.size}, others have {math.prod(rows)}")
