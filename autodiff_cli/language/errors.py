@@ -238,6 +238,16 @@ def join_words(words: Iterable[object], last: str = "and") -> str:
     return f"{', '.join(texts[:-1])} {last} {texts[-1]}" if len(texts) > 1 else "".join(texts)
 
 
+def format_correlation(correlation: float, min_decimals: int) -> str:
+    """Return a correlation with as many decimals as it takes to distinguish it from ±1, if rounding errors let it.
+
+    >>> format_correlation(0.99991, 3), format_correlation(1 - 1e-15, 3)
+    ('0.9999', '1.000')
+    """
+    texts = (f"{correlation:.{decimals}f}" for decimals in range(min_decimals, 13))
+    return next((text for text in texts if abs(float(text)) < 1), f"{correlation:.{min_decimals}f}")
+
+
 def is_quotable(text: str) -> bool:
     r"""Whether a suggestion may repeat a piece of source: it is short, on one line, and all of it is visible.
 

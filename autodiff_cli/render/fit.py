@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.json_records import NAN_IS_NULL, to_document, to_json
 from autodiff_cli.graph.tape import group_pairs
-from autodiff_cli.language.errors import pluralize
+from autodiff_cli.language.errors import format_correlation, pluralize
 from autodiff_cli.render.formatting import NumberFormat, Rounding, drop_double_negations, number_formats, single_line
 from autodiff_cli.render.progress import method_name, step_noun
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
@@ -28,7 +28,6 @@ from autodiff_cli.system import read_tables
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
 from autodiff_cli.training.result.fitted_model import FitPlot, FittedModel
 from autodiff_cli.training.result.goodness import DRAWN, SignificanceTest
-from autodiff_cli.training.result.statistics import format_correlation
 
 if TYPE_CHECKING:
     from autodiff_cli.training.fitting.comparison import NestedTest

@@ -80,7 +80,7 @@ def cross_validation_error(
     if starts_anew:
         outcomes = [optimize(fit.optimizer, objective.select_rows(rows), options, Progress()) for rows in training_rows]
     else:
-        outcomes = refit_rows(objective, theta, training_rows)
+        outcomes = refit_rows(objective, theta, training_rows, None)
     ends = [end.theta for end in outcomes if end.converged or (starts_anew and not end.failure)]
     if len(ends) < folds:
         return None, f"no cross-validation error: {folds - len(ends)} of {folds} folds could not be fitted"

@@ -37,14 +37,13 @@ from autodiff_cli.training.fitting.starts import SETTINGS, Effort
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
-from autodiff_cli.training.objective.batch import repeat_objective, row_batches
+from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result import statistics
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
-from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors
+from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors, undetermined
 from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
@@ -485,11 +484,11 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
     objective = objective.without_zero_weights()
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
+    unknown = None if objective.is_penalised else undetermined(objective, theta)
 
     def converged_ends(samples: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
-        chosen = samples if objective.is_penalised else _determining_samples(objective, theta, samples)
-        ends = refit_rows(objective, theta, chosen)
+        ends = refit_rows(objective, theta, samples, unknown)
         return np.array([end.theta for end in ends if end.converged]).reshape(-1, len(theta))
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
@@ -508,20 +507,6 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         few = f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals"
         fits.warnings.append(f"{few}; use --bootstrap {enough} or more")
     return fits
-
-
-def _determining_samples(objective: Objective, theta: Array, samples: Iterator[RowIndex]) -> Iterator[RowIndex]:
-    """Yield the samples that determine all parameters that all rows determine. Others may lack a level, or have one
-    value of a predictor only.
-    """
-    unknown = statistics.undetermined(objective, theta)
-    for chosen, batch in row_batches(objective, samples):
-        fits, points = np.arange(len(chosen)), np.tile(theta, (len(chosen), 1))
-        slopes = (batch.objective_of(fit).slope_triangle(theta) for fit in fits.tolist())
-        factors = batch.triangles(points, fits)[:, :-1, :-1] if objective.has_residuals else np.array([*slopes])
-        inverses = statistics.inverses_by_units(factors, objective).inverses
-        missing = np.isnan(np.diagonal(inverses, axis1=1, axis2=2)) & ~unknown
-        yield from (chosen[k] for k in np.flatnonzero(~missing.any(axis=1)).tolist())
 
 
 def _draw_row_counts(generator: np.random.Generator, rows: int) -> NDArray[np.uint8]:
@@ -566,7 +551,7 @@ def add_intervals(
         low, high = resampled.intervals(lambda end: end, theta, level)
         is_unknown = np.isnan(fit.errors_on_bounds)
         if is_unknown.all():  # the loss may have no standard errors
-            is_unknown &= not objective.is_penalised and (fit.dof <= 0 or statistics.undetermined(objective, theta))
+            is_unknown &= not objective.is_penalised and (fit.dof <= 0 or undetermined(objective, theta))
         low[is_unknown] = high[is_unknown] = math.nan  # the ends of resamples depend on the start alone
         intervals["bootstrap"] = _intervals_by_name(objective, low, high)
         warnings += resampled.warnings

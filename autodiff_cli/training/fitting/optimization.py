@@ -50,6 +50,7 @@ from autodiff_cli.training.result.statistics import (
     ComputedStatistics,
     batch_statistics,
     compute_statistics,
+    undetermined_each,
 )
 from autodiff_cli.training.rows import RowIndex
 
@@ -522,17 +523,22 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
     return [], notes
 
 
-def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
-    """Fit selections of an objective's rows, such as resamples, starting from the fit to all rows; see `refit`.
-
-    As many are fitted together as memory allows.
+def refit_rows(objective: Objective, theta: Array, samples: Iterator[RowIndex], unknown: Mask | None) -> list[Outcome]:
+    """Fit samples of an objective's rows, such as resamples, starting from the fit to all rows; see `refit`.
 
     Args:
         theta: the end of the fit to all rows.
+        unknown: the parameters that a sample need not determine. Samples that do not determine another one are left
+            out: they may lack a level, or have one value of a predictor only. None to fit all.
     """
     outcomes = list[Outcome]()
-    for chosen, batch in row_batches(objective, selections):
-        ends = _feasible_ends(batch, refit(batch, np.tile(theta, (len(chosen), 1))))
+    for batch in row_batches(objective, samples):
+        if unknown is not None:
+            is_usable = ~(undetermined_each(batch, np.tile(theta, (batch.count, 1))) & ~unknown).any(axis=1)
+            if not is_usable.any():
+                continue
+            batch = batch.take(np.flatnonzero(is_usable))
+        ends = _feasible_ends(batch, refit(batch, np.tile(theta, (batch.count, 1))))
         if objective.kind is LossKind.LIKELIHOOD:
             ends = [_assess_likelihood_solution(batch.objective_of(k), end) for k, end in enumerate(ends)]
         outcomes += ends

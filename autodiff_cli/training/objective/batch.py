@@ -561,15 +561,15 @@ def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = N
     return ObjectiveBatch([objective.with_rows(objective.data) for _ in range(count)], bounds)
 
 
-def row_batches(objective: Objective, selections: Iterator[RowIndex]) -> Iterator[tuple[list[RowIndex], Batch]]:
-    """Yield selections of an objective's rows, as many at a time as memory allows, with the batch of their fits."""
+def row_batches(objective: Objective, samples: Iterator[RowIndex]) -> Iterator[Batch]:
+    """Yield batches of fits to samples of an objective's rows, with as many at a time as memory allows."""
     is_joint = can_evaluate_together(objective)
     size = max(1, BATCH.rows // objective.rows) if is_joint else 1
-    while chosen := [*islice(selections, size)]:
+    while chosen := [*islice(samples, size)]:
         if is_joint:
-            yield chosen, GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
+            yield GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
         else:
-            yield chosen, ObjectiveBatch([*map(objective.select_rows, chosen)])
+            yield ObjectiveBatch([*map(objective.select_rows, chosen)])
 
 
 def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.reductions import eigh, svd
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
-from autodiff_cli.language.errors import format_names, pluralize
+from autodiff_cli.language.errors import format_correlation, format_names, pluralize
 from autodiff_cli.numbers.arrays import dots
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, norms
@@ -204,8 +204,16 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
     >>> undetermined(Objective("y ~ a*b*x + c", {"x": [0, 1, 2], "y": [1, 2, 4]}), np.array([1.0, 2.0, 1.0])).tolist()
     [True, True, False]
     """
-    (inverse,) = inverses_by_units(objective.slope_triangle(theta)[None], objective).inverses
-    return np.asarray(np.isnan(inverse.diagonal()))
+    return np.asarray(undetermined_each(batches.ObjectiveBatch([objective]), theta[None])[0])
+
+
+def undetermined_each(batch: batches.Batch, theta: Array) -> Mask:
+    """Return which parameters the rows of each fit of a batch do not determine, at points of shape (fits, P)."""
+    if batch.objective.has_residuals:
+        factors = batch.triangles(theta, np.arange(len(theta)))[:, :, :-1]
+    else:
+        factors = np.array([batch.objective_of(fit).score_triangle(point) for fit, point in enumerate(theta)])
+    return np.asarray(np.isnan(np.diagonal(_by_units(factors, batch.objective).inverses, axis1=1, axis2=2)))
 
 
 def scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
@@ -236,16 +244,6 @@ def high_correlation_warnings(names: Sequence[str], is_imprecise: Mask, matrix: 
     ]
     rest = len(pairs) - len(warnings)
     return [*warnings, f"the same is true of {pluralize(rest, 'more pair')} of parameters"] if rest else warnings
-
-
-def format_correlation(correlation: float, min_decimals: int) -> str:
-    """Return a correlation with as many decimals as it takes to distinguish it from ±1, if rounding errors let it.
-
-    >>> format_correlation(0.99991, 3), format_correlation(1 - 1e-15, 3)
-    ('0.9999', '1.000')
-    """
-    texts = (f"{correlation:.{decimals}f}" for decimals in range(min_decimals, 13))
-    return next((text for text in texts if abs(float(text)) < 1), f"{correlation:.{min_decimals}f}")
 
 
 def correlations(covariance: Array) -> Array:
@@ -561,8 +559,8 @@ class _Matrices:
         return np.where(self.free, batch.values_and_gradients(self.theta, self.every)[1] * weights[:, None], 0.0)
 
     def inverses_by_units(self, factors: Array) -> Covariances:
-        """Return `inverse_grams` of factors towards all parameters, without those on a bound."""
-        return inverses_by_units(np.where(self.free[:, None, :], factors, 0.0), self.batch.objective, self.free)
+        """Return `inverse_grams` of factors towards all parameters, without those on a bound; see `_by_units`."""
+        return _by_units(np.where(self.free[:, None, :], factors, 0.0), self.batch.objective, self.free)
 
 
 def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
@@ -612,7 +610,7 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
     return covariances._replace(definition=LIKELIHOOD)
 
 
-def inverses_by_units(factors: Array, objective: Objective, free: Mask | None = None) -> Covariances:
+def _by_units(factors: Array, objective: Objective, free: Mask | None = None) -> Covariances:
     """Return `inverse_grams` for parameters in units of 1/units, which do not overflow or underflow."""
     sizes = np.abs(factors).max(axis=1)
     units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)

@@ -367,7 +367,7 @@ class Fits:
     def __init__(self, failing: int) -> None:
         self.failing = failing
 
-    def __call__(self, _objective: Any, theta: Any, selections: Any) -> list[Outcome]:
+    def __call__(self, _objective: Any, theta: Any, selections: Any, _unknown: Any) -> list[Outcome]:
         return [Outcome(theta + k, k >= self.failing) for k, _ in enumerate(selections)]
 
 

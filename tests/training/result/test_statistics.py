@@ -14,6 +14,7 @@ from scipy import optimize
 import autodiff_cli as ad
 from autodiff_cli import Objective
 from autodiff_cli.array_types import Array
+from autodiff_cli.language.errors import format_correlation
 from autodiff_cli.training.fitting.minimization import root_mean_square
 from autodiff_cli.training.objective.batch import GroupBatch, ObjectiveBatch, softmax_null_space
 from autodiff_cli.training.objective.loading import as_dataset
@@ -27,7 +28,6 @@ from autodiff_cli.training.result.statistics import (
     compute_statistics,
     delta_method_variances,
     flat_errors,
-    format_correlation,
     inverse_grams,
     inverse_hessians,
 )
