@@ -421,6 +421,17 @@ def test_outliers_do_not_decide_where_a_fit_ends(model: str) -> None:
         assert each_group.fit.loss <= tables[int(each_group.by)]["loss"][0] * (1 + 1e-6)
 
 
+@each("seed", range(2, 8), quick=lambda seed: seed < 4)
+def test_huge_outliers_make_no_other_minimum_likelier(seed: int) -> None:
+    """In units of its own larger scale, outliers are nearer to a curve that is far from most rows."""
+    generator, x = np.random.default_rng(seed), np.linspace(0.05, 3, 30)
+    y = 3 / (1 + np.exp(-4 * (x - 1.5))) + 0.05 * generator.normal(size=30)
+    y[generator.choice(30, 4, replace=False)] += 5 * generator.normal(size=4)
+    found = fit("y ~ a/(1 + exp(-k*(x - m)))", {"x": x, "y": y}, loss="huber")
+    assert [*found.parameters.values()] == pytest.approx([3, 4, 1.5], rel=0.2)
+    assert found.warnings == []
+
+
 @pytest.mark.parametrize("loss", ROBUST)
 def test_the_traced_loss_of_a_row_reads_as_in_textbooks(loss: str, tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("x,y\n1,1.5\n")

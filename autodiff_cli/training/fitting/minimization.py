@@ -359,18 +359,19 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
 
 
 @ignore_float_errors()
-def density_losses(batch: Batch, theta: Array) -> Array:
-    """Return the losses by which fits of a batch are compared as densities; see `comparison_losses`.
+def density_losses(objective: Objective, points: Array) -> Array:
+    """Return the losses by which the ends of fits to the same rows are compared as densities; see `comparison_losses`.
 
-    A robust loss counts as minus the logarithm of a density with an estimated scale (proposal 2 of Huber 1964), because
-    the square of the scale alone depends on few rows.
+    The square of a robust scale depends on few rows. So robust losses are compared at one scale, the smallest of all
+    ends, as for MM-estimates (Yohai 1987, Annals of Statistics 15, 642): there, the ends differ in the loss alone.
     """
-    losses = comparison_losses(batch, theta)
-    if batch.objective.kind is LossKind.ROBUST and batch.objective.is_scale_estimated:
-        every, scales = np.arange(len(theta)), batch.scales.copy()
-        batch.set_scales(every, np.sqrt(losses))
-        losses *= np.exp(2 / batch.weighted_counts * batch.total_weights(every) * batch.losses(theta, every) / losses)
-        batch.set_scales(every, scales)
+    batch = repeat_objective(objective, len(points))
+    losses, every = comparison_losses(batch, points), np.arange(len(points))
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        square = losses.min(where=losses > 0, initial=np.inf)
+        batch.set_scales(every, np.full(len(points), np.sqrt(square)))
+        totals = objective.total_weight / square * batch.losses(points, every)
+        losses = square * np.exp(2 / batch.weighted_counts * (totals - np.fmin.reduce(totals)))
     return losses
 
 
@@ -401,9 +402,7 @@ def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) 
 
 
 @ignore_float_errors()
-def rank_gains(
-    batch: Batch, ends: Array, others: Array, losses_at: Callable[[Batch, Array], Array] = comparison_losses
-) -> Array:
+def rank_gains(batch: Batch, ends: Array, others: Array, losses: tuple[Array, Array] | None = None) -> Array:
     """Return by how much one end of each fit of a batch ranks above another, as the logarithm of a likelihood ratio.
 
     A more likely end is better. An end where the likelihood is unbounded is worse than any other. A curve that is
@@ -412,14 +411,14 @@ def rank_gains(
     Args:
         ends: the points to compare with, of shape (fits, P).
         others: the points that are ranked.
-        losses_at: returns the losses by which points are compared.
+        losses: the losses by which the points are compared, of both; by default see `comparison_losses`.
     """
     every = np.arange(batch.count)
     if batch.objective.is_likelihood:
         each = [batch.objective_of(fit) for fit in every.tolist()]
         before, after = (np.array([*map(solution_loss, each, theta)]) for theta in (ends, others))
     else:
-        before, after = losses_at(batch, ends), losses_at(batch, others)
+        before, after = losses or (comparison_losses(batch, ends), comparison_losses(batch, others))
     gains = np.nan_to_num(likelihood_gains(batch, before, after), nan=-np.inf)
     close = every[np.abs(gains) < MINIMIZATION.exclusion + MINIMIZATION.clear_gain]
     if len(close):
@@ -443,7 +442,9 @@ def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]
     if not len(others):
         return None
     batch, own = repeat_objective(objective, len(others)), np.tile(end.theta, (len(others), 1))
-    gains = rank_gains(batch, own, np.array(others), comparison_losses if end.converged else density_losses)
+    losses = density_losses(objective, np.vstack((end.theta, others)))
+    pair = None if end.converged else (np.full(len(others), losses[0]), losses[1:])
+    gains = rank_gains(batch, own, np.array(others), pair)
     return others[int(np.argmax(gains))] if gains.max() > MINIMIZATION.clear_gain * end.converged else None
 
 

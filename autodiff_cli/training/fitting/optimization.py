@@ -500,7 +500,7 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
     The warning reports a minimum that is nearly as likely as the first one and has another curve. The note reports a
     likelier curve that has a pole, if the first one has none.
     """
-    losses = minimization.density_losses(repeat_objective(objective, len(ends)), ends)
+    losses = minimization.density_losses(objective, ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()

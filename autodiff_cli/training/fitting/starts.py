@@ -147,7 +147,7 @@ def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array
 
 def alternatives_near(objective: Objective, points: Array) -> tuple[Array, ...]:
     """Return the points that are nearly as likely as the first one, given the points alone; see `likely_ends`."""
-    return likely_ends(objective, points, minimization.density_losses(repeat_objective(objective, len(points)), points))
+    return likely_ends(objective, points, minimization.density_losses(objective, points))
 
 
 def dispersion_of(objective: Objective, theta: Array) -> float:
