@@ -1,6 +1,9 @@
 // The results of both passes at one point, and sentences about each step.
 
 const WHOLE = 1e-9; // distance from 1 up to which a sum counts as a sum of probabilities
+const CHOICES = new Set(["max", "min", "clip", "relu", "hardtanh", "relu6"]); // operations that return one of their inputs
+const COMPARISONS = new Set(["eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"]); // nan is like a number to them
+const NEARBY = 1e-3; // relative and absolute; close to a pole, even 1/x^100 is no longer too large for a float
 const NEAR = 1e-6; // relative distance up to which two ways to compute a number count as equal
 
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
@@ -177,20 +180,35 @@ class Computation {
     return conditions;
   }
 
-  /** The nodes that affect the output: nodes with an adjoint, conditions of choices, and nodes that make it nan. */
+  /** The nodes that affect the output: nodes with an adjoint, conditions of choices, what these read of constants, and nodes
+   * that make one of them nan, or whose nan a comparison hides: of these, only elements that are nan (`isOnlyNan`). */
   #contributing() {
-    const found = new Set([...this.arrived, ...this.#conditions().keys()]);
+    const found = new Map([...this.arrived, ...this.#conditions().keys()].map((i) => [i, false]));
     const isNan = (i) => [this.values[i]].flat(Infinity).some(Number.isNaN);
     for (const i of [...record.nodes.keys()].reverse()) {
-      const sources = found.has(i) && isNan(i) ? record.nodes[i].inputs.filter(isNan) : [];
-      if (!sources.some((j) => found.has(j))) sources.forEach((j) => found.add(j));
+      const used = found.has(i) ? this.#used(i) : [];
+      used.filter((j) => !takesGradient(j)).forEach((j) => found.set(j, found.get(i) && found.get(j) !== false));
+      const sources = isNan(i) || COMPARISONS.has(record.nodes[i].op) ? used.filter(isNan) : [];
+      if (!sources.some((j) => found.has(j))) sources.forEach((j) => found.set(j, true));
     }
-    return [...record.nodes.keys()].filter((i) => found.has(i));
+    return [...record.nodes.keys()].filter((i) => found.has(i)).map((i) => ({ i, isOnlyNan: found.get(i) }));
+  }
+
+  /** The inputs that an operation reads: of a choice, the condition and what it selects for all elements. */
+  #used(i) {
+    const { op, inputs } = record.nodes[i];
+    const given = inputs.map((j) => [this.values[j]].flat(Infinity));
+    const [first] = given;
+    if (op === "where") return inputs.filter((_, k) => k === 0 || first.every((x) => (x !== 0) === (k === 1)));
+    if (op === "and" || op === "or") return inputs.slice(0, first.every((x) => (x !== 0) === (op === "or")) ? 1 : 2);
+    const result = [this.values[i]].flat(Infinity);
+    const isSelected = (numbers) => result.every((x, at) => Number.isNaN(x) || Object.is(placed(numbers, at, result), x));
+    return CHOICES.has(op) ? inputs.filter((_, k) => isSelected(given[k])) : inputs;
   }
 
   /** The warnings about single operations, each with its name and its text; of an array, about its first such element. */
   #warningsOfNodes() {
-    return this.#contributing().flatMap((i) => {
+    return this.#contributing().flatMap(({ i, isOnlyNan }) => {
       const { op, inputs } = record.nodes[i];
       const phrases = { ...record.warningPhrases[`${op} ${inputs.length}`], opposite: record.opposite };
       const [value, ...given] = [i, ...inputs].map((j) => this.values[j]);
@@ -200,11 +218,12 @@ class Computation {
       const isSingular = (at) => placed(this.contributions[i][0]?.singular ?? 0, at, numbers);
       const isPresent = this.#presence(i);
       const undefinedAt = numbers.findIndex((x, at) => isNan(x) && (isPresent(at) || isNan(this.values[record.output])) && areInputs((known) => !isNan(known), at));
-      const infiniteAt = numbers.findIndex((x, at) => Math.abs(x) === Infinity && isPresent(at) && (isSingular(at) || areInputs(areFinite, at)));
+      const infiniteAt = numbers.findIndex((x, at) => Math.abs(x) === Infinity && !isOnlyNan && isPresent(at) && (isSingular(at) || areInputs(areFinite, at)));
       const isOpposite = isNan(this.adjoints[i] ?? 0) && !this.contributionsTo(i).some(({ contribution }) => isNan(contribution.amount));
       const found = isOpposite ? [["singular", "opposite"]] : [];
       if (undefinedAt >= 0) found.push(["domain", "undefined", undefinedAt]);
-      if (infiniteAt >= 0) found.push(isSingular(infiniteAt) ? ["singular", "infinite", infiniteAt] : ["overflow", "overflow", infiniteAt]);
+      const isInfinite = (at) => (this.contributions[i].length ? isSingular(at) : isFiniteNear(i, given.map((x) => placed(x, at, numbers))));
+      if (infiniteAt >= 0) found.push(isInfinite(infiniteAt) ? ["singular", "infinite", infiniteAt] : ["overflow", "overflow", infiniteAt]);
       if (this.#hasKink(i)) found.push(["kink", "kink"]);
       for (const { local, amount, nothing, position } of this.contributions[i]) {
         if (local === null || nothing) continue;
@@ -297,7 +316,7 @@ class Computation {
       case "whole":
         return Number(Math.abs([this.values[of]].flat(Infinity).reduce((a, b) => a + b, 0) - 1) < WHOLE);
       case "smooth":
-        return Number(!this.#contributing().some((node) => this.#hasKink(node)) && inaccuracies(playback.point).isSmooth);
+        return Number(!this.#contributing().some((node) => this.#hasKink(node.i)) && inaccuracies(playback.point).isSmooth);
       case "minus one":
         return Number(this.adjoints[of] === -1);
       case "kink":
@@ -341,6 +360,15 @@ class Computation {
 /** The numbers, from 0, of the forward step that computes a node and of the backward step in which it contributes. */
 const forwardStep = new Map(record.forward.map((i, step) => [i, step]));
 const backwardStep = new Map(record.backward.map((i, step) => [i, step]));
+
+/** Whether an operation that is infinite at some numbers is finite close to them: otherwise its value is too large for a float.
+ * Of leaves and of operations on whole arrays this is not asked. */
+function isFiniteNear(i, numbers) {
+  if (numbers.length === 0 || !numbers.every(Number.isFinite)) return true;
+  const { apply } = evaluator.steps.find(({ node }) => node === i);
+  const values = [1, -1].map((sign) => apply(...numbers.map((x) => x * (1 + sign * NEARBY) + sign * NEARBY)));
+  return values.some(Number.isFinite);
+}
 
 /** For every node its users, in the order in which they contribute. */
 const users = record.nodes.map(() => []);
