@@ -236,7 +236,7 @@ _SCALAR_FORMS = ["({} + {})", "({} - {})", "{}*{}", "{}/{}", "exp({})", "log({})
 _FORMS = [*_SCALAR_FORMS, "abs({})", "max({}, {})", "relu({})", "where({} > 1, {}, {})", "softmax({} + v)"]
 _REDUCTIONS = ["sum({})", "norm({})", "max({})", "mean({})", "dot({}, v)", "logsumexp({})", "prod({})"]
 _EXTREMES = [0, 1, -1, 2, 0.5, 3, -800, 800]
-_CONSTANTS = ["log(0)", "log(-1)", "(1/0)", "exp(800)", "abs(0)"]
+_CONSTANTS = ["log(0)", "log(-1)", "(1/0)", "abs(0)"]
 
 
 def drawn_formula(draw: random.Random) -> tuple[str, list[str], bool]:
@@ -248,7 +248,7 @@ def drawn_formula(draw: random.Random) -> tuple[str, list[str], bool]:
         form = draw.choice(_FORMS if is_array else _FORMS[:-1])
         operands = [draw.choice([*atoms, text]) for _ in range(form.count("{}"))]
         if form.startswith("where"):
-            operands[0] = draw.choice([atoms[0], f"log({atoms[0]})"])  # a comparison hides a nan
+            operands[0] = draw.choice([atoms[0], atoms[0] if is_array else f"log({atoms[0]})"])  # which hides a nan
         operands[-1] = text
         text = form.format(*operands)
     text = draw.choice(_REDUCTIONS).format(text) if is_array else text
@@ -314,7 +314,7 @@ def test_elements_that_a_choice_removes_have_no_warning_after_a_change(page: Pag
     [
         ("x + 1/0 + 2", {"x": 2}, {"x": 3}),
         ("round(acsc(0.5)/2)/x", {"x": 2}, {"x": 3}),
-        ("where(x > 1, x, exp(800)*log(-1))", {"x": 2}, {"x": 0}),
+        ("where(x > 1, x, log(0)*log(-1))", {"x": 2}, {"x": 0}),
         ("where(log(y) > 2 and x > 1, x, 2*x)", {"x": 2, "y": 2}, {"x": 3, "y": -1}),
         ("asech(where(x > 0, 2, x))^0 + x", {"x": -1}, {"x": 1}),
         ("max(x, log(0)) + min(x, 1/0)", {"x": 2}, {"x": 3}),
