@@ -26,9 +26,9 @@ from typing import Any, NamedTuple, TypeAlias
 from autodiff_cli.algebra.exact import exact_number, literal_value
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import ONE, ZERO, Node, Op, constant, get_op, is_literal, variable
-from autodiff_cli.graph.tape import group_pairs, infer, rebuild, with_inputs
+from autodiff_cli.graph.tape import expand_helpers, group_pairs, infer, rebuild, with_inputs
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
-from autodiff_cli.ops.arithmetic import abs_, add, div, max_, min_, mul, neg, sub
+from autodiff_cli.ops.arithmetic import abs_, add, div, max_, min_, mul, neg, sub, where
 from autodiff_cli.ops.functions import (
     cbrt,
     gamma_density,
@@ -272,14 +272,14 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
 
 def simplify_text(graph: Node) -> Node:
     """Simplify a graph that is only read: it has a quotient in place of a product with a reciprocal, which is rounded
-    otherwise.
+    otherwise. Helper operations are replaced by their definitions.
 
     >>> from autodiff_cli.language.program import read
     >>> from autodiff_cli.language.printer import to_text
     >>> to_text(simplify_text(read("1*x*(1/y)").output))
     'x/y'
     """
-    return NodeTable(TEXT_RULES).rebuild([graph])[0]
+    return NodeTable(TEXT_RULES).rebuild([expand_helpers([graph])[graph]])[0]
 
 
 def _literal(table: NodeTable, value: Fraction) -> Node:
@@ -346,6 +346,7 @@ SIMPLIFICATION_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)  # for a `NodeTa
 _TEXT_ROWS = (
     Row(a + 0, a), Row(0 + a, a), Row(0 - a, -a), Row(-(a - b), b - a),
     Row((1 / a) * b, b / a), Row(a * (1 / b), a / b),
+    Row(where(c, a, a), a), Row(where(0, a, b), b), Row(0 * a, ZERO), Row(0 / a, ZERO),
 )  # fmt: skip
 TEXT_RULES = rewrite_by(_TEXT_ROWS, then=SIMPLIFICATION_RULES)
 

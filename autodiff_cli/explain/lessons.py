@@ -6,6 +6,7 @@ formula. A question has its answer and two hints, the first without numbers.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,12 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.views import PathNetwork, forward_operations, reverse_operations
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Gate
+from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.system import read_tables
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(\d*?)(0*)(\.\d*)?(?:e([-+]?\d+))?", re.IGNORECASE)
 _RELATIVE_TOLERANCE = 1e-9  # an answer typed in full may differ by this much
+_ROUNDED_TERMS = 0.01  # an expression may differ by this much, relatively, since its numbers may be rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,12 @@ class Question:
     hints: tuple[str, str]
 
     def is_correct(self, typed: str) -> bool:
-        """Whether an answer is correct: a choice by its number or text, or a number rounded to two digits or more.
+        """Whether an answer is correct: a choice by its number or text, a number rounded to two digits or more, or an
+        expression of numbers.
 
         >>> question = Question("value", "?", (), (), 0.909297, ("", ""))
-        >>> [question.is_correct(typed) for typed in ("0.91", "0.9", "0.92", ".9093", "x")]
-        [True, False, False, True, False]
+        >>> [question.is_correct(typed) for typed in ("0.91", "0.9", "0,92", ".9093", "sin(2)", "x")]
+        [True, False, False, True, True, False]
         """
         typed = _normalize(typed)
         if self.choices:
@@ -59,41 +63,51 @@ class Question:
         return is_rounded(typed, self.answer)
 
     def is_valid(self, typed: str) -> bool:
-        """Whether an answer has the expected form, correct or not: one of the choices, or a number."""
+        """Whether an answer has the expected form, correct or not: one of the choices, or an expression of numbers."""
         typed = _normalize(typed)
         if self.choices:
             return any(typed in self._accepted_texts(k + 1) for k in range(len(self.choices)))
-        return _NUMBER.fullmatch(typed) is not None
+        return not math.isnan(_evaluate(typed))
 
     @property
     def expected_form(self) -> str:
         """The expected form of the answer, as a sentence."""
         if self.choices:
             return f"The answer is a number from 1 to {len(self.choices)}."
-        return "The answer is a number, rounded to two digits or more, such as 0.25 or 1.5e-3."
+        return "The answer is a number, rounded to two digits or more, such as 0.25, 1.5e-3 or 2*cos(0.6)."
 
     def _accepted_texts(self, k: int) -> set[str]:
         """Return the texts that select a choice: its number, its text, or the node that it names."""
         text = self.choices[k - 1]
-        return {str(k), text, text.partition(": ")[0]}
+        return {str(k), text, f"{k}) {text}", text.partition(": ")[0]}
 
 
 def _normalize(typed: str) -> str:
-    """Return what was typed without spaces; a choice without its bracket: `2)` is `2`."""
-    typed = typed.strip().replace("−", "-")
+    """Return what was typed without spaces, with decimal points; a choice without its bracket: `2)` is `2`."""
+    typed = re.sub(r"(?<=\d),(?=\d)", ".", typed.strip().replace("−", "-"))
     return typed[:-1] if re.fullmatch(r"\d+[).]", typed) else typed
 
 
+def _evaluate(typed: str) -> float:
+    """Return the value of an expression of numbers; nan for anything else."""
+    try:
+        return float(Formula.read(typed)())
+    except (ExpressionError, TypeError):
+        return math.nan
+
+
 def is_rounded(typed: str, x: float) -> bool:
-    """Whether a text is the number `x`, in full or rounded to at least two digits."""
-    if not _NUMBER.fullmatch(typed):
-        return False
-    off = abs(float(typed) - x)
-    if off <= _RELATIVE_TOLERANCE * abs(x):
-        return True
-    mantissa, _, power = typed.lower().partition("e")
+    """Whether a text is the number `x`, in full or rounded to at least two digits, or an expression with this value.
+
+    Zeros at the end of a whole number, such as 120, count as digits up to the second.
+    """
+    number, off = _NUMBER.fullmatch(typed), abs(_evaluate(typed) - x)
+    if number is None or off <= _RELATIVE_TOLERANCE * abs(x):
+        return off <= _ROUNDED_TERMS * abs(x)
+    digits, zeros, decimals, power = number.groups("")
+    places = 1 - len(decimals) if decimals else max(0, min(len(zeros), len(digits + zeros) - 2))
     # Powers of ten of the last digit typed, and of the first digit of x.
-    last, first = int(power or 0) - len(mantissa.partition(".")[2]), int(f"{x:.1e}".partition("e")[2])
+    last, first = int(power or 0) + places, int(f"{x:.1e}".partition("e")[2])
     return last < first and off <= 0.5000001 * 10.0**last
 
 
@@ -159,8 +173,7 @@ class _QuestionMaker:
         i = _node(self._trace, of)
         users = self._users[i]
         labels = " and ".join(self._trace.labels[user] for user in users)
-        each = "it" if len(users) == 1 else "each"
-        total = "" if len(users) == 1 else "; add the contributions"
+        each, total = ("it", "") if len(users) == 1 else ("each", "; add the contributions")
         first = f"{of} is used by {labels}: {each} contributes local derivative × adjoint{total}."
         hints = first, "; ".join(self._product_in_words(user, i) for user in users)
         return self._numeric_question("adjoint", f"What is the adjoint of {of}?", self._trace.adjoints[i], hints)
@@ -172,7 +185,6 @@ class _QuestionMaker:
         ready = [i for i in waiting if self._users_with_gradient(i) <= done]
         choices = sorted((self._trace.labels[i] for i in waiting), key=str.lower)
         right = tuple(choices.index(self._trace.labels[i]) + 1 for i in ready)
-        progress = f"{', '.join(after)} {'is' if len(after) == 1 else 'are'} done"
         labels = self._trace.labels
         reasons = (
             f"{labels[i]} waits for {' and '.join(labels[j] for j in self._users_with_gradient(i) - done)}"
@@ -180,14 +192,13 @@ class _QuestionMaker:
             if i not in ready
         )
         hints = "A node is ready as soon as all its users are done.", "; ".join(reasons) + "."
-        text = f"{progress}. Which node can be next?"
+        text = f"{', '.join(after)} {'is' if len(after) == 1 else 'are'} done. Which node can be next?"
         return Question("next", text, tuple(choices), right, choices[right[0] - 1], hints)
 
     def ask_bug(self, of: str) -> Question:
         """Ask which adjoint is wrong in a program that assigns contributions instead of adding them."""
         trace, wrong = self._trace, self._adjoints_by_assignment()
-        candidates = [i for i, adjoint in enumerate(wrong) if adjoint is not None and i not in trace.tape.outputs]
-        candidates.reverse()
+        candidates = [i for i in reversed(range(len(wrong))) if wrong[i] is not None and i not in trace.tape.outputs]
         choices = tuple(f"{trace.labels[i]}: {self._show(wrong[i])}" for i in candidates)
         first = _node(self._trace, of)
         assert next(i for i in candidates if wrong[i] != trace.adjoints[i]) == first
@@ -220,7 +231,7 @@ class _QuestionMaker:
     def _product_in_words(self, user: int, to: int) -> str:
         """Return the contribution of a user to a node as a product in words, without the result."""
         step = self._backward_steps[user]
-        contributions = [contributions for contributions in step.contributions if contributions.to == to]
+        contributions = [contribution for contribution in step.contributions if contribution.to == to]
         sentences = (self._words.contribution(step, part).partition(": ")[2] for part in contributions)
         products = " and ".join(sentence.partition(", ")[0].rpartition(" = ")[0] for sentence in sentences)
         label = self._trace.labels[user]
@@ -314,21 +325,23 @@ class _PlaceholderTexts:
 
     def text(self, slot: str) -> str:
         """Return the text for a placeholder; the head of `lessons.toml` lists them."""
-        if slot in _COUNTS:
-            return str(_COUNTS[slot](self._trace))
         what, _, of = slot.partition(" ")
         if slot.startswith("value after "):
             return self._show(self._value_after(float(slot.rpartition(" ")[2])))
         if (difference := _DIFFERENCE.fullmatch(slot)) is not None:
             return self._show(self._difference(difference[2], float(difference[3]), difference[1] == "central"))
         match what:
-            case "value":
-                return self._show(self._trace.values[_node(self._trace, of)])
-            case "adjoint":
-                return self._show(self._trace.adjoints[_node(self._trace, of)])
+            case "value" | "adjoint":
+                return self._show(getattr(self._trace, f"{what}s")[_node(self._trace, of)])
             case "local" | "amount":
                 user, to = (_node(self._trace, label.strip()) for label in of.split("->"))
                 return self._show(getattr(_contribution(self._trace, user, to), what))
+            case "variables":
+                return str(len(self._trace.point))
+            case "forward":
+                return str(forward_operations(self._trace, self._trace.wrt).multiplications)
+            case "reverse":
+                return str(reverse_operations(self._trace).multiplications)
             case "paths":
                 return str(PathNetwork(self._trace).from_variable(of, 0).total)
             case "uses":
@@ -352,11 +365,3 @@ class _PlaceholderTexts:
     def _value_after(self, rate: float) -> Any:
         updated = {name: self._updated_value(name, rate) for name in self._learned}
         return self._trace.expression.value({**self._trace.point, **updated})
-
-
-_COUNTS: Mapping[str, Callable[[Trace], int]] = {
-    "variables": lambda trace: len(trace.point),
-    "operations": lambda trace: sum(1 for _ in trace.forward),
-    "forward work": lambda trace: forward_operations(trace, trace.wrt).multiplications,
-    "reverse work": lambda trace: reverse_operations(trace).multiplications,
-}

@@ -24,8 +24,7 @@ from autodiff_cli.explain.labels import MAX_LABEL_LENGTH
 from autodiff_cli.explain.record import Contribution, Trace, array_shape
 from autodiff_cli.explain.warnings import is_kink_of_arrays, predicate_holds
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph import node as nodes
-from autodiff_cli.graph.node import ZERO, Gate, Node, Op, Precedence, Shape, StructuralRule, as_node, constant, variable
+from autodiff_cli.graph.node import Gate, Node, Op, Precedence, Shape, StructuralRule, as_node, constant, variable
 from autodiff_cli.graph.tape import ShapeError, Tape, expand_helpers, shape_of, substitute, topological_order
 from autodiff_cli.language.parser import OPERATOR_ALIASES
 from autodiff_cli.language.printer import Gap, to_pieces, to_text
@@ -118,7 +117,7 @@ def _input_names(op: Op) -> tuple[str, ...]:
 def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
     rule = op.derivative_rule(len(names))
     substitution = rule.bind(call, call.inputs)
-    slopes = [ZERO if p.mask is not None and nodes.is_literal(p.mask, 0) else p.masked_graph for p in rule.partials]
+    slopes = [partial.masked_graph for partial in rule.partials]
     return dict(zip(names, substitute(slopes, substitution), strict=True))
 
 

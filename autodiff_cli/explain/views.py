@@ -447,7 +447,7 @@ def _saved_positions(
         places = rule.places
         partials = [rule.partials[k] for k in active]
         roots = [node for partial in partials for node in (partial.local, partial.mask) if node is not None]
-        if op.textbook_slope is not None:
+        if active and op.textbook_slope is not None:
             roots = [as_node(op.textbook_slope(*places))]
     leaves_read = _values_read(roots)
     return tuple(k for k, leaf in enumerate(places) if leaf in leaves_read)

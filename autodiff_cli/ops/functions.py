@@ -258,7 +258,7 @@ def _weibull_share_slopes(x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
 # The exponential amplifies the error of the power. Branches are chosen such that nan propagates.
 _WEIBULL: OpFields = {
     "domain": lambda x, k, scale: and_(k > 0, scale > 0),
-    "kink": lambda x, k, scale: equal(x, 0),
+    "kink": lambda x, k, scale: and_(equal(x, 0), k <= 1),
     "kink_note": "it begins at 0; the slope below, 0, is used",
     "ulp_bound": 4000,
 }
@@ -272,7 +272,9 @@ def _weibull_density(x: Node, k: Node, scale: Node) -> Node:
 
 weibull_pdf = elementary(
     "weibull_pdf", _weibull_slopes, expansion=_weibull_density,
-    summary="the Weibull density at x, with shape k and a scale; 0 below 0", **_WEIBULL,
+    singular=lambda x, k, scale: and_(equal(x, 0), k < 1),
+    summary="the Weibull density at x, with shape k and a scale; 0 below 0",
+    **_WEIBULL | {"kink": lambda x, k, scale: and_(equal(x, 0), and_(k >= 1, k <= 2))},
 )  # fmt: skip
 weibull_cdf = elementary(
     "weibull_cdf", lambda z, x, k, scale: _weibull_share_slopes(x, k, scale),
@@ -667,14 +669,14 @@ def _declare_log_density(
     positive: str,
     support: tuple[float, float] | None,
     is_outside: Callable[..., Node] | None = None,
-    is_infinite: Callable[..., Node] | None = None,
+    singular: Callable[..., Node] | None = None,
     defaults: tuple[int, ...] = (),
 ) -> None:
     """Declare the operation `NAME_logpdf` from a formula that holds in the support of the density.
 
     Outside of the support it is -inf, with slope 0. Unless the arguments named in `positive` are positive, and the ends
-    of a support are in order, it is undefined. `is_infinite` is true at the ends where it is infinite. `defaults` are
-    the default values of the last arguments.
+    of a support are in order, it is undefined. `singular` is true outside and at the ends where it or a slope is
+    infinite; by default, outside only. `defaults` are the default values of the last arguments.
     """
     parameters = tuple(inspect.signature(formula).parameters)
     places = [parameters.index(argument) for argument in positive.split()]
@@ -699,13 +701,10 @@ def _declare_log_density(
         slopes = [where(is_outside(*inputs), 0, slope) for slope in slopes] if is_outside else slopes
         return tuple(where_defined(z, slope) for slope in slopes)
 
-    def singular(*inputs: Node) -> Node:
-        return reduce(or_, [holds(*inputs) for holds in (is_outside, is_infinite) if holds])
-
     op = elementary(
         f"{name}_logpdf", rule, expansion=expansion, parameters=parameters,
         min_inputs=len(parameters) - len(defaults), max_inputs=len(parameters), domain=domain,
-        singular=singular if is_outside else None, ulp_bound=4000,
+        singular=singular or is_outside, ulp_bound=4000,
         summary=f"the log-density of the {name.replace('_', '-')} distribution at x",
     )  # fmt: skip
     LOG_DENSITIES[name] = LogDensity(op, tuple(positive.split()), support)
@@ -726,9 +725,9 @@ _declare_log_density("half_normal", lambda x, sigma: -(square(x / sigma) / 2) - 
 _declare_log_density("half_cauchy", lambda x, sigma: -log1p_square(x / sigma) - log(pi / 2 * sigma), "sigma", *_FROM_0_ON)
 _declare_log_density("exponential", lambda x, rate: log(rate) - rate * x, "rate", *_FROM_0_ON)
 _declare_log_density("gamma", lambda x, shape, rate: times_log(shape - 1, x) + shape * log(rate) - rate * x - lgamma(shape), "shape rate", *_FROM_0_ON,
-    lambda x, shape, rate: and_(equal(x, 0), not_equal(shape, 1)))
+    lambda x, shape, rate: x <= 0)
 _declare_log_density("beta", lambda x, a, b: times_log(a - 1, x) + times_log(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b), "a b", (0.0, 1.0),
-    lambda x, a, b: or_(x < 0, x > 1), lambda x, a, b: or_(and_(equal(x, 0), not_equal(a, 1)), and_(equal(x, 1), not_equal(b, 1))))
+    lambda x, a, b: or_(x < 0, x > 1), lambda x, a, b: or_(x <= 0, x >= 1))
 _declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan propagates
 # fmt: on
 

@@ -23,7 +23,7 @@ from autodiff_cli.export.latex import fresh_symbols, latex_symbols, readable_der
 from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Gate, Node
-from autodiff_cli.graph.tape import expand_helpers, group_pairs, substitute, topological_order
+from autodiff_cli.graph.tape import group_pairs, substitute, topological_order
 from autodiff_cli.render.formatting import number_formats, shorten_middle, single_line
 from autodiff_cli.system import read_tables
 from autodiff_cli.targets.latex import LATEX, PRODUCT, SIGN, SUM, LatexWriter
@@ -409,7 +409,7 @@ class _Solution:
             return rf"{self._adjoint_of(user)} \cdot 0"
         places = rule_graphs.bind(user, inputs)
         constants = {leaf: self._nodes[j] for leaf, j in places.items() if self._nodes[j].is_constant}
-        graph = simplify_text(substitute([expand_helpers([graph])[graph]], constants)[0])
+        graph = simplify_text(substitute([graph], constants)[0])
         known = rule_graphs.bind(Fragment(self._node_symbols[user]), [_leaf_fragment(self, j) for j in inputs])
         known[rule_graphs.adjoint] = Fragment(self._adjoint_of(user))
         places[rule_graphs.adjoint] = user

@@ -82,6 +82,28 @@ def test_a_row_and_an_epoch_open_the_trace_of_its_loss(page: Page, decay: Path, 
             assert said == f"this row's gradient {slope:.6g}"
 
 
+def test_the_gradient_of_the_loss_is_the_mean_of_the_gradients_of_the_rows(
+    page: Page, decay: Path, tmp_path: Path
+) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay}')  # by least squares, whose steps do not follow the gradient
+    scrub(page, 1)
+    assert "contribution to the gradient of the fit's loss, a mean over all rows" in page.locator("body").inner_text()
+    at = {name: parameter(page, name) for name in "ab"}
+
+    def loss(a: float, b: float) -> float:
+        x, y = map(np.array, ROWS.values())
+        return float(np.mean((y - a * np.exp(-b * x)) ** 2))
+
+    for name in "ab":
+        slopes = []
+        for row in range(1, 6):
+            page.get_by_label("Row", exact=True).fill(str(row))
+            said = page.locator(f'[data-parameter="{name}"] + .slope').inner_text()
+            slopes.append(float(said.replace("−", "-").removeprefix("this row's gradient ")))
+        ahead, behind = (loss(**{**at, name: at[name] + h}) for h in (1e-5, -1e-5))
+        assert np.mean(slopes) == pytest.approx((ahead - behind) / 2e-5, rel=1e-4, abs=1e-6)
+
+
 def test_a_network_is_seen_with_the_settings_with_which_it_learns(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "data.csv"
     file.write_text("x,y,z\n" + "".join(f"{x},{y},{(x * y > 0) + 0}\n" for x in (-2, -1, 1, 2) for y in (-2, -1, 1, 2)))

@@ -236,18 +236,19 @@ _SCALAR_FORMS = ["({} + {})", "({} - {})", "{}*{}", "{}/{}", "exp({})", "log({})
 _FORMS = [*_SCALAR_FORMS, "abs({})", "max({}, {})", "relu({})", "where({} > 1, {}, {})", "softmax({} + v)"]
 _REDUCTIONS = ["sum({})", "norm({})", "max({})", "mean({})", "dot({}, v)", "logsumexp({})", "prod({})"]
 _EXTREMES = [0, 1, -1, 2, 0.5, 3, -800, 800]
+_CONSTANTS = ["log(0)", "log(-1)", "(1/0)", "abs(0)"]
 
 
 def drawn_formula(draw: random.Random) -> tuple[str, list[str], bool]:
     """A formula of scalars or of arrays, its variables, and whether these are arrays."""
     is_array = draw.random() < 0.5
-    atoms = ["v", "w", "2"] if is_array else ["x", "y", "0.5"]
+    atoms = ["v", "w", "2"] if is_array else ["x", "y", "0.5", draw.choice(_CONSTANTS)]
     text = draw.choice(atoms[:2])
     for _ in range(draw.randint(2, 4)):
         form = draw.choice(_FORMS if is_array else _FORMS[:-1])
         operands = [draw.choice([*atoms, text]) for _ in range(form.count("{}"))]
         if form.startswith("where"):
-            operands[0] = atoms[0]  # the command also warns of a nan that a comparison hides
+            operands[0] = draw.choice([atoms[0], atoms[0] if is_array else f"log({atoms[0]})"])  # which hides a nan
         operands[-1] = text
         text = form.format(*operands)
     text = draw.choice(_REDUCTIONS).format(text) if is_array else text
@@ -306,6 +307,28 @@ def test_elements_that_a_choice_removes_have_no_warning_after_a_change(page: Pag
     opened(page, ["sum(where(v > 0, sqrt(v) + log(v), -v))", "--v", "[1, 4]"])
     page.evaluate("setValues", {"v": [-1, 4]})
     assert page.locator("#warnings li").count() == 0
+
+
+@each(
+    ("text", "start", "changed"),
+    [
+        ("x + 1/0 + 2", {"x": 2}, {"x": 3}),
+        ("round(acsc(0.5)/2)/x", {"x": 2}, {"x": 3}),
+        ("where(x > 1, x, log(0)*log(-1))", {"x": 2}, {"x": 0}),
+        ("where(log(y) > 2 and x > 1, x, 2*x)", {"x": 2, "y": 2}, {"x": 3, "y": -1}),
+        ("asech(where(x > 0, 2, x))^0 + x", {"x": -1}, {"x": 1}),
+        ("max(x, log(0)) + min(x, 1/0)", {"x": 2}, {"x": 3}),
+    ],
+)
+def test_constants_and_conditions_have_the_warnings_of_the_command(
+    page: Page, text: str, start: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    opened(page, [text, *(f"--{name}={value}" for name, value in changed.items())])
+    at_once = page.locator("#warnings li").all_inner_texts()
+    opened(page, [text, *(f"--{name}={value}" for name, value in start.items())])
+    page.evaluate("setValues", changed)
+    found = page.locator("#warnings li").all_inner_texts()
+    assert found == [re.sub(r" \(column \d+\).*?(?=: )", "", warning) for warning in at_once]
 
 
 def test_the_edge_of_any_part_of_a_condition_has_the_warnings_of_the_command(page: Page) -> None:

@@ -77,7 +77,8 @@ def nature(value: Callable[..., Number], point: tuple[Number, ...]) -> Nature:
         below, above = (quotients(value, point, here, k, sign) for sign in (-1, 1))
         grows = [side is not None and abs(side[1]) > GROWS * (abs(side[0]) + STEP) for side in (below, above)]
         if below is None or above is None:
-            steep = steep or any(grows)
+            beside = [real(value, (*point[:k], point[k] + sign * STEP**2, *point[k + 1 :])) for sign in (-1, 1)]
+            steep = steep or any(grows) or all(there is not None and mp.isinf(there) for there in beside)
         elif any(side[1] * STEP**2 > 1e-3 for side in map(abs_, (below, above))):
             kinked = True  # it jumps
         elif any(grows):
@@ -146,7 +147,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
     """Where what is said is a convention, or concerns constants only."""
     if name == "log_base":  # the slope towards the base is 0/0, with the limit 0
         return tuple(point) == (1.0, 0.0)
-    if name.startswith("weibull"):  # where it begins, the slope depends on k
+    if name.startswith("weibull"):  # where it begins, a slope above may be infinite; another test has those points
         return point[0] == 0
     if name.startswith("bessel"):  # as a function of the order, J jumps there; its slope towards the order is unknown
         return point[1] == 0 and point[0] <= 0
@@ -160,6 +161,37 @@ def test_predicates_and_slopes_at_edges(row: Row) -> None:
     check_predicates(row)
     check_slopes(row)
     real.cache_clear()  # both need the same references, which take most of the time
+
+
+@each("k", [0.5, 0.99, 1.0, 1.5, 2.0, 2.5, 3.0])
+@each("name", ["weibull_pdf", "weibull_cdf", "weibull_sf"])
+def test_a_weibull_distribution_has_a_kink_where_the_slopes_of_both_sides_differ(name: str, k: float) -> None:
+    (row,) = (row for row in ROWS if row.name == name)
+    at = mpf(k), mpf(1)
+
+    def value(x: Number) -> Number:
+        return row.value(x, *at) if x > 0 else mpf(name == "weibull_sf")  # 0 or 1 below
+
+    with mp.workdps(70):
+        step = mpf(10) ** -40
+        limit = value(step)
+        is_infinite = name == "weibull_pdf" and k < 1
+        above, below = (value(2 * step) - limit) / step, (value(-step) - value(-2 * step)) / step
+        is_kinked = abs(above) > 1e-3 or abs(limit - value(-step)) > 1e-3
+    assert below == 0
+    assert predicates(name, "kink", (0.0, k, 1.0)) is (is_kinked and not is_infinite)
+    assert bool(predicates(name, "singular", (0.0, k, 1.0))) is is_infinite
+
+
+@each("name", ["gamma_logpdf", "beta_logpdf"])
+@each("shape", [0.5, 1.0, 2.0])
+def test_a_log_density_with_an_infinite_slope_is_singular(name: str, shape: float) -> None:
+    ends = (0.0,) if name == "gamma_logpdf" else (0.0, 1.0)
+    f = parse(f"{name}(x, a, b)")
+    for x in (*ends, 0.3):
+        slopes = f.grad(x=x, a=shape, b=shape)
+        is_infinite = any(not math.isfinite(slope) for slope in slopes.values())
+        assert predicates(name, "singular", (x, shape, shape)) is is_infinite
 
 
 def check_predicates(row: Row) -> None:

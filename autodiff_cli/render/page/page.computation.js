@@ -1,6 +1,8 @@
 // The results of both passes at one point, and sentences about each step.
 
 const WHOLE = 1e-9; // distance from 1 up to which a sum counts as a sum of probabilities
+const CHOICES = /^(max|min|clip|relu6?|hardtanh)$/; // operations that return one of their inputs
+const COMPARISONS = /^(eq|ne|[lg][et]|and|or|not)$/; // nan is like a number to them
 const NEAR = 1e-6; // relative distance up to which two ways to compute a number count as equal
 
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
@@ -169,23 +171,35 @@ class Computation {
     const conditions = new Map();
     const add = (i, choice) => {
       conditions.set(i, choice);
-      const { op, inputs } = record.nodes[i];
-      const isDecided = [this.values[inputs[0]]].flat(Infinity).every((x) => (x !== 0) === (op === "or")); // by the first part
-      if (["and", "or", "not"].includes(op)) inputs.slice(0, isDecided ? 1 : 2).forEach((j) => add(j, choice));
+      if (["and", "or", "not"].includes(record.nodes[i].op)) this.#used(i).forEach((j) => add(j, choice));
     };
     record.nodes.forEach(({ op, inputs }, i) => op === "where" && this.arrived.has(i) && add(inputs[0], i));
     return conditions;
   }
 
-  /** The nodes that affect the output: nodes with an adjoint, conditions of choices, and nodes that make it nan. */
+  /** The nodes that affect the output: nodes with an adjoint, conditions of choices, what these read of constants, and nodes
+   * that make one of them nan, or whose nan a comparison hides. */
   #contributing() {
     const found = new Set([...this.arrived, ...this.#conditions().keys()]);
-    const isNan = (i) => [this.values[i]].flat(Infinity).some(Number.isNaN);
+    const isNan = (i) => hasNan(this.values[i]);
     for (const i of [...record.nodes.keys()].reverse()) {
-      const sources = found.has(i) && isNan(i) ? record.nodes[i].inputs.filter(isNan) : [];
+      const used = found.has(i) ? this.#used(i) : [];
+      used.filter((j) => !takesGradient(j)).forEach((j) => found.add(j));
+      const sources = isNan(i) || COMPARISONS.test(record.nodes[i].op) ? used.filter(isNan) : [];
       if (!sources.some((j) => found.has(j))) sources.forEach((j) => found.add(j));
     }
     return [...record.nodes.keys()].filter((i) => found.has(i));
+  }
+
+  /** The inputs that an operation reads: of a choice, the condition and what it selects for all elements. */
+  #used(i) {
+    const { op, inputs } = record.nodes[i];
+    const [result, first, ...others] = [i, ...inputs].map((j) => [this.values[j]].flat(Infinity));
+    const holds = (is) => first.every((x) => (x !== 0) === is);
+    if (op === "where") return inputs.filter((_, k) => k === 0 || holds(k === 1));
+    if (op === "and" || op === "or") return inputs.slice(0, holds(op === "or") ? 1 : 2); // the first may decide
+    const isSelected = (numbers) => result.every((x, at) => Number.isNaN(x) || placed(numbers, at, result) === x);
+    return inputs.filter((_, k) => !CHOICES.test(op) || isSelected([first, ...others][k]));
   }
 
   /** The warnings about single operations, each with its name and its text; of an array, about its first such element. */
@@ -194,29 +208,29 @@ class Computation {
       const { op, inputs } = record.nodes[i];
       const phrases = { ...record.warningPhrases[`${op} ${inputs.length}`], opposite: record.opposite };
       const [value, ...given] = [i, ...inputs].map((j) => this.values[j]);
-      const isNan = (...numbers) => numbers.flat(Infinity).some(Number.isNaN);
       const numbers = [value].flat(Infinity);
       const areInputs = (is, at) => given.every((x) => is([placed(x, at, numbers)]));
       const isSingular = (at) => placed(this.contributions[i][0]?.singular ?? 0, at, numbers);
       const isPresent = this.#presence(i);
-      const undefinedAt = numbers.findIndex((x, at) => isNan(x) && (isPresent(at) || isNan(this.values[record.output])) && areInputs((known) => !isNan(known), at));
+      const undefinedAt = numbers.findIndex((x, at) => hasNan(x) && (isPresent(at) || hasNan(this.values[record.output])) && areInputs((known) => !hasNan(known), at));
       const infiniteAt = numbers.findIndex((x, at) => Math.abs(x) === Infinity && isPresent(at) && (isSingular(at) || areInputs(areFinite, at)));
-      const isOpposite = isNan(this.adjoints[i] ?? 0) && !this.contributionsTo(i).some(({ contribution }) => isNan(contribution.amount));
+      const isOpposite = hasNan(this.adjoints[i] ?? 0) && !this.contributionsTo(i).some(({ contribution }) => hasNan(contribution.amount));
       const found = isOpposite ? [["singular", "opposite"]] : [];
       if (undefinedAt >= 0) found.push(["domain", "undefined", undefinedAt]);
-      if (infiniteAt >= 0) found.push(isSingular(infiniteAt) ? ["singular", "infinite", infiniteAt] : ["overflow", "overflow", infiniteAt]);
+      const isConstant = this.contributions[i].length === 0; // without a rule that tells poles from large numbers
+      if (infiniteAt >= 0) found.push(isConstant || isSingular(infiniteAt) ? ["singular", "infinite", infiniteAt] : ["overflow", "overflow", infiniteAt]);
       if (this.#hasKink(i)) found.push(["kink", "kink"]);
       for (const { local, amount, nothing, position } of this.contributions[i]) {
         if (local === null || nothing) continue;
         const locals = numbers.map((_, at) => placed(local, at, numbers));
-        const productAt = [amount].flat(Infinity).findIndex((x, at) => isNan(x) && !isNan(locals[at] ?? 0, placed(this.adjoints[i], at, numbers)));
-        const slopeAt = locals.findIndex((x, at) => !areFinite([x]) && !isNan(numbers[at]) && isPresent(at) && (isNan(x) || areInputs(areFinite, at)));
+        const productAt = [amount].flat(Infinity).findIndex((x, at) => hasNan(x) && !hasNan(locals[at] ?? 0, placed(this.adjoints[i], at, numbers)));
+        const slopeAt = locals.findIndex((x, at) => !areFinite([x]) && !hasNan(numbers[at]) && isPresent(at) && (hasNan(x) || areInputs(areFinite, at)));
         if (productAt >= 0) found.push(["singular", `product ${position}`, productAt]);
-        if (slopeAt >= 0) found.push([isSingular(slopeAt) || isNan(locals[slopeAt]) ? "singular" : "overflow", `slope ${position}`, slopeAt]);
+        if (slopeAt >= 0) found.push([isSingular(slopeAt) || hasNan(locals[slopeAt]) ? "singular" : "overflow", `slope ${position}`, slopeAt]);
       }
-      if (!isNan(...given) && isNan(value)) found.push(["domain", "undefined elements"]);
+      if (!hasNan(...given) && hasNan(value)) found.push(["domain", "undefined elements"]);
       const amounts = this.contributions[i].map(({ amount }) => amount);
-      if (!isNan(...given, value, this.adjoints[i]) && isNan(...amounts)) found.push(["singular", "undefined slopes"]);
+      if (!hasNan(...given, value, this.adjoints[i]) && hasNan(...amounts)) found.push(["singular", "undefined slopes"]);
       const possible = found.filter(([, name]) => name in phrases);
       const isFirst = ([kind], k) => possible.findIndex(([other]) => other === kind) === k;
       return possible.filter(isFirst).map(([kind, name, at]) => ({ kind, text: this.#filled(phrases[name], i, at) }));
@@ -375,6 +389,8 @@ function listed(texts) {
 function areFinite(numbers) {
   return numbers.flat(Infinity).every((x) => Number.isFinite(x));
 }
+
+const hasNan = (...numbers) => numbers.flat(Infinity).some(Number.isNaN);
 
 /** The element of an array at a place among all elements of an array of its size; other numbers and arrays as they are. */
 function placed(x, at, { length }) {

@@ -65,7 +65,7 @@ def test_after_both_hints_comes_the_answer_and_q_ends() -> None:
 
 
 def test_what_is_no_answer_costs_no_hint() -> None:
-    shown = asked("fan-out", "half", "0,5", "0.54", "-1.46", "7", "x")
+    shown = asked("fan-out", "half", "0.5.4", "0,54", "-1.46", "7", "x")
     assert shown.count("The answer is a number, rounded to two digits or more") == 2
     assert "The answer is a number from 1 to 4." in shown
     assert shown.rstrip().endswith("3 of 3 correct on the first try.")

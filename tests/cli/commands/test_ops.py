@@ -12,7 +12,9 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.explain.operations import Description, operations
-from autodiff_cli.graph.node import Op
+from autodiff_cli.graph.node import Op, is_literal
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.language.printer import to_text
 from autodiff_cli.render import inspection
 from tests.each import each
 from tests.support import run_cli
@@ -38,6 +40,26 @@ def test_the_printed_derivatives_are_the_gradient(description: Description) -> N
         g = ad.parse(text)
         found = g({variable: point[variable] for variable in g.variables})
         assert found == pytest.approx(gradient[name], rel=1e-12, nan_ok=True)
+
+
+@each("description", ALL, ids=by_name)
+def test_no_formula_has_a_product_with_0_or_two_equal_branches(description: Description) -> None:
+    for text in (description.definition, *description.derivatives.values()):
+        for node in topological_order([ad.parse(text or "x").output]):
+            name = "" if node.op is None else node.op.name
+            assert name not in ("mul", "div") or not is_literal(node.inputs[0], 0), text
+            assert name != "where" or to_text(node.inputs[1]) != to_text(node.inputs[2]), text
+
+
+@each("x", [-1.0, 0.4, 2.5])
+def test_the_printed_slopes_of_a_spline_hold_between_its_knots_and_beyond_them(x: float) -> None:
+    (spline,) = (description for description in ALL if description.op.name == "spline")
+    point = {"x": x, "k0": 0.25, "v0": 3.0, "k1": 2.0, "v1": -0.5}
+    right = {"x": -2.0, "v0": (2 - x) / 1.75, "v1": (x - 0.25) / 1.75}  # of the straight line through both pairs
+    right |= {"k0": 2 * right["v0"], "k1": 2 * right["v1"]}
+    for name, text in spline.derivatives.items():
+        f = ad.parse(text)
+        assert f({variable: point[variable] for variable in f.variables}) == pytest.approx(right[name], rel=1e-12)
 
 
 @each("description", [d for d in ALL if d.op.is_structural], ids=by_name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -142,6 +143,13 @@ def test_a_number_is_right_to_the_digits_typed(typed: str, verdict: bool) -> Non
     assert is_rounded(typed, -0.4161468365471424) is verdict
 
 
+@each(("typed", "x"), [("120", 123.4), ("123.4", 123.4), ("3000", 3046), ("-500", -501)])
+def test_zeros_at_the_end_of_a_whole_number_may_come_from_rounding(typed: str, x: float) -> None:
+    assert is_rounded(typed, x)
+    assert not is_rounded(f"{typed}.0", x + 0.2)
+    assert not is_rounded("100", 123.4)
+
+
 @given(x=st.floats(1e-3, 1e6), digits=st.integers(2, 9))
 def test_a_number_rounded_to_two_digits_or_more_is_right_and_its_neighbours_are_not(x: float, digits: int) -> None:
     typed = f"{x:.{digits - 1}e}"
@@ -153,8 +161,32 @@ def test_a_number_rounded_to_two_digits_or_more_is_right_and_its_neighbours_are_
 
 def test_a_choice_is_called_by_its_place_its_text_or_its_node_and_the_rest_is_no_answer() -> None:
     asked = Question("bug", "?", ("a: 1", "x: -2"), (2,), "x: -2", ("", ""))
-    assert all(asked.is_correct(typed) for typed in ("2", "2)", " x ", "x: -2", "x: −2"))
+    assert all(asked.is_correct(typed) for typed in ("2", "2)", " x ", "x: -2", "x: −2", "2) x: -2"))
     assert not any(asked.is_correct(typed) for typed in ("1", "a", "-2"))
     assert [asked.is_valid(typed) for typed in ("1", "a", "x", "3", "y", "-2")] == [True] * 3 + [False] * 3
     asked = Question("value", "?", (), (), 0.5, ("", ""))
-    assert [asked.is_valid(typed) for typed in (".5", "-1e3", "0,5", "half", "1/2")] == [True] * 2 + [False] * 3
+    assert all(asked.is_valid(typed) for typed in (".5", "-1e3", "0,5", "1/2", "cos(1)"))
+    assert not any(asked.is_valid(typed) for typed in ("half", "x", "", "nan", "1/", "[1, 2]", "0.5 or so"))
+
+
+_EXPRESSIONS = st.recursive(
+    st.integers(-99, 99).map(lambda n: (str(n / 8), n / 8)),
+    lambda parts: st.one_of(
+        st.tuples(parts, parts).map(lambda t: (f"({t[0][0]}) + ({t[1][0]})", t[0][1] + t[1][1])),
+        st.tuples(parts, parts).map(lambda t: (f"({t[0][0]})*({t[1][0]})", t[0][1] * t[1][1])),
+        parts.map(lambda part: (f"({part[0]})/3", part[1] / 3)),
+        parts.map(lambda part: (f"cos({part[0]})", math.cos(part[1]))),
+    ),
+    max_leaves=5,
+)
+
+
+@given(_EXPRESSIONS)
+def test_an_answer_may_be_an_expression_with_decimal_points_or_commas(drawn: tuple[str, float]) -> None:
+    typed, x = drawn
+    asked = Question("value", "?", (), (), x, ("", ""))
+    for text in (typed, typed.replace(".", ","), typed.replace("-", "−"), f" {typed} "):
+        assert asked.is_valid(text)
+        assert asked.is_correct(text)
+    other = Question("value", "?", (), (), x + 0.03 * abs(x) + 1e-3, ("", ""))
+    assert not other.is_correct(f"1*({typed})")

@@ -9,6 +9,7 @@ import pytest
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.views import TapeRecord
 from autodiff_cli.expression import parse
+from tests.each import each
 from tests.support import run_cli
 
 # fmt: off
@@ -34,6 +35,16 @@ def test_an_operation_keeps_what_its_rule_reads(text: str, saved: list[str]) -> 
     found = trace(expression, dict.fromkeys(expression.variables, 2.0))
     last = TapeRecord(found).entries[-1]
     assert sorted(found.labels[j] for j in last.saved) == sorted(saved)
+
+
+@each("text", ["tanh(2)*x", "sigmoid(y)*x", "x + softplus(y)^2", "max(x, logsigmoid(y))", "sum([x, tanh(y)])"])
+def test_an_operation_through_which_no_gradient_passes_keeps_nothing(text: str) -> None:
+    expression = parse(text)
+    found = trace(expression, dict.fromkeys(expression.variables, 2.0), ["x"])
+    record = TapeRecord(found)
+    without = [entry for entry in record.entries if found.adjoints[entry.node] is None]
+    assert without
+    assert [entry.saved for entry in without] == [()] * len(without)
 
 
 def test_a_value_that_several_operations_keep_is_stored_once() -> None:
