@@ -400,7 +400,7 @@ def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) 
 
 
 @ignore_float_errors()
-def rank_gains(batch: Batch, ends: Array, others: Array, losses: tuple[Array, Array] | None = None) -> Array:
+def rank_gains(batch: Batch, ends: Array, others: Array, losses: Sequence[Array] | None = None) -> Array:
     """Return by how much one end of each fit of a batch ranks above another, as the logarithm of a likelihood ratio.
 
     A more likely end is better. An end where the likelihood is unbounded is worse than any other. A curve that is
@@ -440,9 +440,8 @@ def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]
     if not len(others):
         return None
     batch, own = repeat_objective(objective, len(others)), np.tile(end.theta, (len(others), 1))
-    losses = density_losses(objective, np.vstack((end.theta, others)))
-    pair = None if end.converged else (np.full(len(others), losses[0]), losses[1:])
-    gains = rank_gains(batch, own, np.array(others), pair)
+    losses = None if end.converged else np.split(density_losses(objective, np.vstack((end.theta, others))), [1])
+    gains = rank_gains(batch, own, np.array(others), losses)
     return others[int(np.argmax(gains))] if gains.max() > MINIMIZATION.clear_gain * end.converged else None
 
 
