@@ -241,7 +241,8 @@ class _LevenbergMarquardt:
             bounds = self._batch.bounds.select(fits.numbers)
             box = Bounds(bounds.low - theta, bounds.high - theta)
             steps, damping = _bounded_steps(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
-            trial = bounds.clip(theta + steps)
+            on_edge = np.where(steps >= box.high, bounds.high, bounds.low)  # rounding might leave a sum inside
+            trial = np.where((steps >= box.high) | (steps <= box.low), on_edge, bounds.clip(theta + steps))
         else:
             steps, damping = _trust_region_steps(jacobian, residuals, scale, fits.radius, fits.damping)
             trial = theta + steps
