@@ -142,8 +142,6 @@ class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
     After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
 
-    _ridge = 1e-10  # default weight of the squared parameters, so that collinear columns have a unique solution
-
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Estimate the parameters of the formula.
 
