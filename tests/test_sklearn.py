@@ -229,10 +229,10 @@ def test_the_default_regressor_is_linear_regression_in_any_unit(unit_of_x: float
     generator = np.random.default_rng(4)
     rows = generator.uniform(0, 1, (9, 3)) * unit_of_x
     target = (rows @ [2, -1, 0.5] / unit_of_x + generator.normal(0, 0.1, 9)) * unit_of_y
-    for X in (rows, np.column_stack([rows, rows[:, 0]])):
-        expected = LinearRegression().fit(X, target).predict(X)
-        found = FormulaRegressor().fit(X, target)
-        np.testing.assert_allclose(found.predict(X), expected, rtol=1e-6, atol=1e-6 * unit_of_y)
+    for columns in (rows, np.column_stack([rows, rows[:, 0]])):
+        expected = LinearRegression().fit(columns, target).predict(columns)
+        found = FormulaRegressor().fit(columns, target)
+        np.testing.assert_allclose(found.predict(columns), expected, rtol=1e-6, atol=1e-6 * unit_of_y)
 
 
 def test_a_fit_that_does_not_converge_warns() -> None:

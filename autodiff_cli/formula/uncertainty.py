@@ -345,7 +345,7 @@ class UncertainPoint:
         return np.broadcast_to(numbers, len(steps))
 
     def _rounding_at(self, steps: Array) -> Array:
-        """Return how far the values at steps from the point move when all rounding errors are perturbed, also of inputs."""
+        """Return how far the values at steps from the point move if all rounding errors are perturbed, as of inputs."""
         tape, values = Tape([self.formula.output]), list[Array]()
         for run, is_perturbed in ((PERTURBED_RUNS[:1], True), ((UNPERTURBED,), False)):
             leaf_values = {

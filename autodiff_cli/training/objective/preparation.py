@@ -257,8 +257,7 @@ def _convolution_values(parsed: models.Model, data: loading.FitData) -> dict[str
     """
     values: dict[str, Array] = {}
     for (place_name, weight_name), columns in parsed.program.convolutions.items():
-        rows = data.rows_by(loading.ColumnRecipe({*columns}, {}, {}, {}))
-        places, response = map(rows.column, columns)
+        places, response = map(data.rows_by(loading.ColumnRecipe({*columns}, {}, {}, {})).column, columns)
         steps = np.diff(places)
         if not (steps > 0).all():
             row = int(np.argmin(steps > 0)) + 2

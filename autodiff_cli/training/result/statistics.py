@@ -735,8 +735,7 @@ def _minimum_distances(matrices: _Matrices, estimate: Covariances) -> Array:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
         is_known &= dots(residuals, residuals) > matrices.rounding + batches.BATCH.rounding_share * matrices.variations
-        jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
-        slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0]
+        slopes = (matrices.triangles[:, :, :-1].swapaxes(1, 2) @ (residuals / scales)[:, :, None])[:, :, 0]
     else:
         slopes = matrices.gradients(batch) / scales
     slopes /= estimate.units
