@@ -198,8 +198,7 @@ _option_fields: dict[type[Any], Mapping[str, OptionField]] = {}
 def option_field(annotation: Any, field: dataclasses.Field[Any]) -> OptionField:
     """Return the option that a field of a type declares."""
     is_union = isinstance(annotation, types.UnionType | typing._UnionGenericAlias)  # type: ignore[attr-defined]
-    kinds = annotation.__args__ if is_union else (annotation,)
-    known = tuple(each for each in kinds if each is not type(None))
+    known = tuple(each for each in (annotation.__args__ if is_union else (annotation,)) if each is not type(None))
     return OptionField(field.metadata[_DECLARATION], field.default, known)
 
 

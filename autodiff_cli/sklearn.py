@@ -36,6 +36,7 @@ except ImportError as error:
 
 __all__ = ["FormulaClassifier", "FormulaRegressor"]
 
+_RIDGE = 1e-4  # default weight of squared parameters of classifiers, so that separable classes have a finite solution
 _PROBABILITY_ERROR = 1e-9  # rounding errors of formulas such as c + (1 - c)*sigmoid(x0)
 
 
@@ -77,8 +78,6 @@ def _model(formula: str, target: str) -> str:
 class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of the estimators. Its parameters are the fields of `EstimatorOptions`."""
 
-    _ridge = 0.0
-
     __init__ = EstimatorOptions.__init__  # it sets attributes of any object
 
     def __post_init__(self) -> None:
@@ -109,20 +108,18 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         return rows[is_used], target[is_used], weights[is_used]
 
     def _fit_formula(
-        self, X: NDArray[Any], target: NDArray[Any], prediction: str, loss: str | None, weights: NDArray[Any] | None
+        self, X: NDArray[Any], target: NDArray[Any], prediction: str, weights: NDArray[Any] | None, **changes: Any
     ) -> None:
         columns = self._columns(X)
         target_name = "target"
         while target_name in columns or target_name in prediction:
             target_name += "_"
         seed = self.seed if self.random_state is None else self.random_state
-        options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"loss": loss, "seed": seed}
+        options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"seed": seed} | changes
         if weights is not None:
             if self.weights is not None:
                 raise ValueError("give sample_weight or the parameter `weights`, not both")
             options["weights"] = weights
-        if self.formula is None and not (self.l2 or self.priors):
-            options["l2"] = self._ridge
         self.fit_: Fit = fit(_model(prediction, target_name), {**columns, target_name: target}, **options)
         beyond = [name for name in self.fit_.parameters if name[:1] == "x" and name[1:].isdecimal()]
         if beyond and "x0" in columns:
@@ -142,8 +139,6 @@ class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
     After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
 
-    _ridge = 1e-10  # default weight of the squared parameters, so that collinear columns have a unique solution
-
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Estimate the parameters of the formula.
 
@@ -160,7 +155,7 @@ class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
         formula = self.formula
         if formula is None:
             formula = " + ".join(["intercept", *(f"slope_{k}*x{k}" for k in range(rows.shape[1]))])
-        self._fit_formula(rows, np.asarray(target, dtype=np.float64), formula, self.loss, weights)
+        self._fit_formula(rows, np.asarray(target, dtype=np.float64), formula, weights)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -177,8 +172,6 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
 
     After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
-
-    _ridge = 1e-4  # default weight of the squared parameters, so that separable classes have a finite solution
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Estimate the parameters of the formula.
@@ -203,7 +196,8 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
         if not is_softmax and len(self.classes_) > 2:
             raise ValueError(f"the formula gives one number for {len(self.classes_)} classes: use softmax(…)")
         loss = self.loss or (None if is_softmax or self.family else "bce")
-        self._fit_formula(rows, codes if is_softmax else codes.astype(np.float64), formula, loss, weights)
+        l2 = self.l2 or (0.0 if self.formula or self.priors else _RIDGE)
+        self._fit_formula(rows, codes if is_softmax else codes.astype(np.float64), formula, weights, loss=loss, l2=l2)
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:

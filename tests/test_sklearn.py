@@ -210,13 +210,29 @@ def test_the_options_of_an_estimator_are_those_of_a_fit(formula: str | None, opt
     rows = np.column_stack([X[:, 0], 1 + np.arange(60) % 7])
     target = np.round(4 + 2 * X[:, 0] + rows[:, 1] + np.sin(9 * X[:, 0]))
     data = {"x0": rows[:, 0], "x1": rows[:, 1], "target": target}
-    default = {} if formula or "priors" in options else {"l2": 1e-10}
-    expected = ad.fit("target ~ intercept + slope_0*x0 + slope_1*x1", data, **{**default, **options})
+    expected = ad.fit("target ~ intercept + slope_0*x0 + slope_1*x1", data, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few epochs are too few
         found = FormulaRegressor(formula, **options).fit(rows, target)
     assert found.parameters_ == expected.parameters
     assert found.fit_.intervals == expected.intervals
+
+
+@each("unit_of_x", [1e-8, 1e-4, 1e6])
+@each("unit_of_y", [1e-8, 1.0, 1e5])
+def test_the_default_regressor_is_linear_regression_in_any_unit(unit_of_x: float, unit_of_y: float) -> None:
+    """Also for columns that are collinear."""
+    from sklearn.linear_model import LinearRegression
+
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    generator = np.random.default_rng(4)
+    rows = generator.uniform(0, 1, (9, 3)) * unit_of_x
+    target = (rows @ [2, -1, 0.5] / unit_of_x + generator.normal(0, 0.1, 9)) * unit_of_y
+    for columns in (rows, np.column_stack([rows, rows[:, 0]])):
+        expected = LinearRegression().fit(columns, target).predict(columns)
+        found = FormulaRegressor().fit(columns, target)
+        np.testing.assert_allclose(found.predict(columns), expected, rtol=1e-6, atol=1e-6 * unit_of_y)
 
 
 def test_a_fit_that_does_not_converge_warns() -> None:

@@ -417,10 +417,8 @@ def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
     Raises:
         BadInput: if all words are models, so that no word is a data file; for standard input as two of them.
     """
-    models: list[str] = []
-    others: list[str] = []
-    for word in words:
-        (models if is_model(word) else others).append(word)
+    models = [word for word in words if is_model(word)]
+    others = [word for word in words if not is_model(word)]
     if models and not others:
         raise BadInput("missing DATA: all arguments are models, but none is a data file")
     if (models + others).count("-") > 1:

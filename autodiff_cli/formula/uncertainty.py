@@ -322,12 +322,20 @@ class UncertainPoint:
         half = self._correlate(self._weight(matrix), self.correlations.factor).T
         return self._correlate(self._weight(half), self.correlations.factor)
 
-    def _points_at(self, steps: Array) -> dict[str, Any]:
-        """Return the points at steps from the point, of shape (steps, uncertain numbers), in standard errors."""
+    def _points_at(self, steps: Array, *, is_perturbed: bool = False) -> dict[str, Any]:
+        """Return the points at steps from the point, of shape (steps, uncertain numbers), in standard errors.
+
+        Args:
+            is_perturbed: round every inexact sum in the other direction.
+        """
         moves = self._split(self._correlate(steps, self.correlations.factor.T) * self.deviations)
         values = dict(self.point)
-        for (name, shape), move in zip(self._shapes.items(), moves, strict=True):
-            values[name] = np.asarray(self.point[name]) + move.reshape(-1, *shape)
+        for (name, shape), change in zip(self._shapes.items(), moves, strict=True):
+            start, move = np.asarray(self.point[name]), change.reshape(-1, *shape)
+            values[name] = end = start + move
+            if is_perturbed:
+                lost = move - (end - start)
+                values[name] = np.nextafter(end, np.where(lost == 0, end, np.copysign(math.inf, lost)))
         return values
 
     def _values_at(self, steps: Array) -> Array:
@@ -337,14 +345,15 @@ class UncertainPoint:
         return np.broadcast_to(numbers, len(steps))
 
     def _rounding_at(self, steps: Array) -> Array:
-        """Return how far the values at steps from the point move when every rounding error is perturbed."""
-        leaf_values = {
-            name: np.moveaxis(x, 0, -1) if name in self._shapes else np.asarray(x, float)[..., None]
-            for name, x in self._points_at(steps).items()
-        }
-        tape, runs = Tape([self.formula.output]), (PERTURBED_RUNS[:1], (UNPERTURBED,))
-        perturbed, unperturbed = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
-        return np.asarray(np.broadcast_to(np.abs(perturbed - unperturbed), len(steps)))
+        """Return how far the values at steps from the point move if all rounding errors are perturbed, as of inputs."""
+        tape, values = Tape([self.formula.output]), list[Array]()
+        for run, is_perturbed in ((PERTURBED_RUNS[:1], True), ((UNPERTURBED,), False)):
+            leaf_values = {
+                name: np.moveaxis(x, 0, -1) if name in self._shapes else np.asarray(x, float)[..., None]
+                for name, x in self._points_at(steps, is_perturbed=is_perturbed).items()
+            }
+            values.append(forward(tape, start_perturbed_array_run(*run), leaf_values)[-1])
+        return np.asarray(np.broadcast_to(np.abs(values[0] - values[1]), len(steps)))
 
     def _remainder(self, value: float, amounts: Array, curvature: Array, spread: float) -> str:
         """Return, in words, how the formula differs from its quadratic approximation; empty if the difference is small.
@@ -409,7 +418,7 @@ def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) ->
         return "quantiles", f"Use the quantiles: the value is not finite for {share}."
     if simulated.rounding > MAX_DIFFERENCE * simulated.stderr and first.stderr > 0:
         best = "first order" if second is None else "second order"
-        return best, f"Use the {best} result: rounding errors destroy the digits of the draws."
+        return best, f"Use the {best.replace(' ', '-')} result: rounding errors destroy the digits of the draws."
     if simulated.stderr_error > _MAX_TAIL_ERROR * simulated.stderr:
         return "quantiles", "Use the quantiles: the tails are so heavy that a standard error means little."
     if _is_close(first, simulated):

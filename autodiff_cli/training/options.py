@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli import options as schema
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
+from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, canonical_names, is_name, split_assignment
@@ -82,11 +83,9 @@ def split_orders(bounds: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...]
                 (canonical_name(a), canonical_name(b)) for a, b in pairs if isinstance(a, str) is isinstance(b, str)
             ]
             numbers[name] = tuple(None if isinstance(limit, str) else limit for limit in limits)
-    sorter = graphlib.TopologicalSorter[str]()
-    for low, high in orders:
-        sorter.add(high, low)
+    smaller = group_pairs((high, low) for low, high in orders)
     try:
-        ranks = [*sorter.static_order()]
+        ranks = [*graphlib.TopologicalSorter(smaller).static_order()]
     except graphlib.CycleError:
         raise OptionError("bounds: the parameters cannot be in this order, which is a cycle") from None
     return tuple(sorted(orders, key=lambda pair: ranks.index(pair[1]))), numbers

@@ -142,8 +142,7 @@ class Rows(abc.ABC):
 
         with contextlib.closing(parts):
             for columns, order, count in parts:
-                request = epoch._replace(on_progress=on_progress and report)
-                mean = kernel.run(request, columns, order, losses)
+                mean = kernel.run(epoch._replace(on_progress=on_progress and report), columns, order, losses)
                 if on_progress is not None and done + count < self.rows:
                     report(1.0, mean)
                 done += count

@@ -221,6 +221,17 @@ def test_draws_agree_with_a_result_within_three_sampling_errors_and_half_of_what
             assert uncertainty._recommend(far, moments, draws)[0] == ("second order" if is_close else "Monte Carlo")
 
 
+@pytest.mark.parametrize("error", [1e-10, 1e-9, 1e-8, 2e-8])
+@pytest.mark.parametrize("text", ["x - y", "2*y - x", "abs(x - y + 1) + y"])
+def test_an_error_below_the_spacing_of_floats_is_not_called_nonlinear(text: str, error: float) -> None:
+    """Draws of such an input are rounded to a few floats; the slope is exact."""
+    found = propagate(text, {"x": 1e8, "y": 1e8}, {"x": error}, draws=2000)
+    assert (found.warning, found.recommended) == ("", "second order")
+    assert found.reason == "Use the second-order result: rounding errors destroy the digits of the draws."
+    assert found.stderr == pytest.approx(error, rel=1e-12)
+    assert propagate("floor(x)", {"x": 1.0}, {"x": 0.5}).warning  # exact sums beside a step are not excused
+
+
 def test_few_draws_agree_with_a_first_order_that_is_exact() -> None:
     formula = parse("2*x + y")
     point, errors = {"x": 1.0, "y": 1.0}, {"x": 0.3, "y": 0.8}

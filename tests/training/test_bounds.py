@@ -36,6 +36,21 @@ def test_a_fit_between_bounds_is_that_of_another_program(optimizer: str) -> None
     assert [*fit.parameters.values()] == pytest.approx(reference.x, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_line_ends_exactly_on_a_bound_that_it_would_cross(seed: int) -> None:
+    """A step to a bound may end beside it by rounding, from where no further step lowers the loss."""
+    generator = np.random.default_rng(seed)
+    for _ in range(15):
+        x, slope, bound = generator.uniform(0, 5, 12), generator.normal(), generator.uniform(0.01, 1)
+        y = slope * x + generator.normal(0, 0.5, 12)
+        free = ad.fit("y ~ a + b*x", {"x": x, "y": y}).parameters["b"]
+        bounds = (None, bound) if free > bound else (bound, None)
+        fit = ad.fit("y ~ a + b*x", {"x": x, "y": y}, bounds={"b": bounds})
+        assert fit.converged
+        assert fit.parameters == pytest.approx({"a": np.mean(y - bound * x), "b": bound}, rel=1e-9)
+        assert fit.on_bounds == ("b",)
+
+
 @each("optimizer", ["lm", "lbfgs"])
 def test_lower_bounds_hold_as_upper_ones_do(optimizer: str) -> None:
     fit = ad.fit(MODEL, {"x": X, "y": Y}, optimizer=optimizer, bounds={"b": (2, None), "c": (0.3, 3)})

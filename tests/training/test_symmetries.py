@@ -346,3 +346,20 @@ def test_parameters_at_a_flat_end_of_a_link_keep_their_loss(seed: int) -> None:
     data |= {name: generator.normal(size=20) for name in ("u", "v")}
     data["y"] = (data["x"] * generator.normal() + data["u"] * generator.normal() > 0).astype(float)
     assert fit("y ~ sigmoid(a*x + b*u + c*v)", data).loss < 1e-12
+
+
+@pytest.mark.parametrize("unit_of_x", [1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("unit_of_y", [1e-8, 1.0, 1e5])
+def test_collinear_columns_in_any_unit_have_the_shortest_parameters(unit_of_x: float, unit_of_y: float) -> None:
+    """The default starts are 1, which is far from the parameters in most of these units."""
+    generator = np.random.default_rng(4)
+    x = generator.uniform(0, 1, (9, 3))
+    y = unit_of_y * (x @ [2, -1, 0.5] + generator.normal(0, 0.1, 9))
+    columns = {name: unit_of_x * x[:, k] for name, k in {"u": 0, "v": 1, "w": 2, "again": 0}.items()}
+    found = fit("y ~ i + a*u + b*v + c*w + d*again", {**columns, "y": y})
+    expected = np.linalg.lstsq(np.column_stack([np.ones(9), x]), y, rcond=None)[0]
+    expected[1:] /= unit_of_x
+    assert found.converged
+    i, a, b, c, d = found.parameters.values()
+    assert [i, 2 * a, b, c] == pytest.approx(expected, rel=1e-6)
+    assert d == pytest.approx(a, rel=1e-6)

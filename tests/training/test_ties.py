@@ -109,3 +109,14 @@ def test_bounds_of_levels_are_written_like_others() -> None:
         "b": (2.0, math.inf),
         "a[my level]": (-math.inf, 3.0),
     }
+
+
+def test_an_objective_ties_parameters_as_a_fit_does() -> None:
+    data = {"x": [1.0, 2, 3, 4], "y": [1.2, 1.7, 3.1, 3.9]}
+    tied = ad.Objective("y ~ a*x + b + c", data, fixed={"b": "2*a", "c": "pi/2"})
+    free = ad.Objective("y ~ a*x + b + c", data)
+    assert tied.parameters == ("a",)
+    loss, (slope,) = tied.value_and_grad([0.3])
+    expected, (of_a, of_b, _) = free.value_and_grad([0.3, 0.6, np.pi / 2])
+    assert loss == pytest.approx(expected, rel=1e-14)
+    assert slope == pytest.approx(of_a + 2 * of_b, rel=1e-13)

@@ -274,8 +274,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
         raise OptionError("compare needs at least two models")
     if len({*models}) < len(models):
         raise OptionError("the same model was given twice")
-    start = options.parameters.start
-    parsed = [parse_model(text, tuple(dataset.names), frozenset(start)) for text in models]
+    parsed = [parse_model(text, tuple(dataset.names), frozenset(options.parameters.start)) for text in models]
     _check_targets(parsed)
     for name in (*options.parameters.names, *_model_parameters(options.parsed_priors).values()):
         if not any(model.accepts(name) for model in parsed):

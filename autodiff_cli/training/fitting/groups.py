@@ -214,8 +214,7 @@ class GroupFits:
             self._notes[group].append(TERMS_NOTE)
         self._theta, self._outcomes = fitted.theta, fitted.outcomes
         self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
-        names = single_fit.numeric_predictors(objective.model)
-        self._ranges = {name: batch.ranges(name) for name in names}
+        self._ranges = {name: batch.ranges(name) for name in single_fit.numeric_predictors(objective.model)}
         self._structures = residual_structures(batch, self._theta, every)
         self._breaks = curve_warnings(batch, self._theta, every)
         self._known: dict[int, ComputedStatistics] = {}

@@ -496,6 +496,9 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     if options.bootstrap_method == "bca" and rows > 1:
         blocks = np.array_split(generator.permutation(rows), min(rows, BOOTSTRAP.max_blocks))  # rows may be sorted
         fits.jackknife = converged_ends(np.isin(np.arange(rows), block, invert=True) for block in blocks)
+        if lost := len(blocks) - len(fits.jackknife):
+            cause = f"{lost} of {len(blocks)} fits, each without {'a row' if len(blocks) == rows else 'some rows'}"
+            fits.warnings.append(f"{cause}, failed; bca intervals correct for skewness without them")
     if failed > BOOTSTRAP.max_failed_share * count:
         fits.thetas = fits.thetas[:0]
         fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")

@@ -463,7 +463,7 @@ def fit_random_effects(
     constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
 
     def report(_: Fits, numbers: Fits, losses: Array, points: Array) -> None:
-        progress.record(Epoch(int(numbers[0]), float(losses[0] + constant) / objective.rows, points[0].copy()))
+        progress.record(Epoch(int(numbers[0]), float(losses[0] + constant) / objective.weighted_rows, points[0].copy()))
 
     (outcome,) = fit_smooth_loss(marginal, marginal.start(fixed)[None], report, unit=1.0)
     theta = outcome.theta.copy()
@@ -520,7 +520,8 @@ def fit_random_effects(
     ]
     reasons += fit_statistics.bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(is_known.any()))
     statistics = _statistics(final, theta, covariance, log_likelihood, reasons, plain_statistics.non_integers)
-    return final, dataclasses.replace(outcome, theta=theta), statistics, -log_likelihood / objective.rows, effects
+    loss = -log_likelihood / objective.weighted_rows
+    return final, dataclasses.replace(outcome, theta=theta), statistics, loss, effects
 
 
 def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitOptions) -> tuple[Objective, Array]:

@@ -215,8 +215,7 @@ def _kink_sides(batch: Batch, fit: int, theta: Array) -> NDArray[np.intp]:
     every = np.arange(len(theta))
     distances = MINIMIZATION.kink_probe * np.where(theta != 0, np.abs(theta), 1.0)
     points = theta + np.concatenate([factor * np.diag(distances) for factor in (1, -1, 2, -2)])
-    numbers = np.full(len(points), fit)
-    gradients = batch.take(numbers).values_and_gradients(points, np.arange(len(points)))[1]
+    gradients = batch.take(np.full(len(points), fit)).values_and_gradients(points, np.arange(len(points)))[1]
     above, below, far_above, far_below = gradients.reshape(4, len(theta), -1)[:, every, every]
     is_kink = above - below > MINIMIZATION.kink_jump * (far_above - far_below)
     is_kink &= (above >= 0) & (below <= 0) & (above > below)
@@ -242,8 +241,7 @@ def _kinks_around(objective: Objective, theta: Array, radius: Array) -> tuple[in
     The gradients at random points nearby then have a convex combination that vanishes: gradient sampling, Burke, Lewis
     & Overton 2005. The combination of least length is found by the method of Gilbert 1966.
     """
-    generator = np.random.default_rng(0)
-    shifts = generator.uniform(-1, 1, (MINIMIZATION.kink_samples * (1 + len(theta)), len(theta)))
+    shifts = np.random.default_rng(0).uniform(-1, 1, (MINIMIZATION.kink_samples * (1 + len(theta)), len(theta)))
     points = theta + radius * np.concatenate((shifts, MINIMIZATION.kink_nearer * shifts))
     gradients, nearer = np.split(radius * np.array([objective.value_and_grad(point)[1] for point in points]), 2)
     if not np.isfinite(gradients).all():

@@ -408,8 +408,7 @@ class BatchedFit:
         if not (fits := np.repeat(searched, [*map(len, alternatives)])).size:
             return warnings
         part = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
-        refits = refit(part, np.concatenate([*filter(len, alternatives)]), None)
-        outcomes = iter(_feasible_ends(part, refits))
+        outcomes = iter(_feasible_ends(part, refit(part, np.concatenate([*filter(len, alternatives)]), None)))
         for fit, nearby in zip(searched, alternatives, strict=True):
             end, objective = self.outcomes[fit], batch.objective_of(fit)
             others = [other.theta for other in islice(outcomes, len(nearby)) if other.converged]

@@ -291,13 +291,12 @@ class _Symmetries:
         flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
         shifted = [*self._wrap_phases()]
         notes = [*self._exchange_pairs()]
-        for names, sentence in (
+        choices = (
             (lowered, "the lowest frequencies are reported for {}; evenly spaced rows leave others open"),
             (flipped, "the signs of {} are not determined; the positive values are reported"),
             (shifted, "values within half a turn of 0 are reported for {}; whole turns change nothing"),
-        ):
-            if names:
-                notes.append(sentence.format(", ".join(f"`{name}`" for name in names)))
+        )
+        notes += [sentence.format(", ".join(f"`{name}`" for name in names)) for names, sentence in choices if names]
         return self._theta, notes
 
     def _lower_frequencies(self) -> Iterator[str]:

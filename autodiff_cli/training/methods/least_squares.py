@@ -176,7 +176,7 @@ class _LevenbergMarquardt:
 
     def __init__(self, batch: Batch, start: Array, on_step: BatchCallback, tolerance: float) -> None:
         self._batch, self._start, self._on_step, self._tolerance = batch, start, on_step, tolerance
-        self._is_bounded = batch.bounds.has_bounds
+        self._is_bounded, self._is_linear = batch.bounds.has_bounds, batch.objective.is_linear
         count, every = len(start), np.arange(len(start))
         triangles, sizes = self._evaluate(start, every)
         scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
@@ -241,9 +241,14 @@ class _LevenbergMarquardt:
             bounds = self._batch.bounds.select(fits.numbers)
             box = Bounds(bounds.low - theta, bounds.high - theta)
             steps, damping = _bounded_steps(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
-            trial = bounds.clip(theta + steps)
+            on_edge = np.where(steps >= box.high, bounds.high, bounds.low)  # rounding might leave a sum inside
+            trial = np.where((steps >= box.high) | (steps <= box.low), on_edge, bounds.clip(theta + steps))
         else:
             steps, damping = _trust_region_steps(jacobian, residuals, scale, fits.radius, fits.damping)
+            if self._is_linear:  # rounding alone would decide how far a limited step goes along what has no effect
+                direct, *_ = _gauss_newton_steps(fits.triangles, fits.norms, np.ones(theta.shape, np.bool_))
+                has_failed = fits.evaluations > fits.epochs + 1  # as at the edge of a domain
+                steps, damping = np.where(has_failed[:, None], steps, direct), np.where(has_failed, damping, 0.0)
             trial = theta + steps
         lengths = norms(scale * steps)
         # All reductions are relative to the sums of squares.
@@ -425,7 +430,8 @@ class _ReducedBatch:
     """
 
     def __init__(self, batch: Batch, linear: Mask) -> None:
-        self._batch, self._linear, self.mean_squares = batch, linear, batch.mean_squares
+        self._batch, self._linear, self.objective = batch, linear, batch.objective
+        self.mean_squares = batch.mean_squares
         self.bounds = Bounds(batch.bounds.low[..., ~linear], batch.bounds.high[..., ~linear])
 
     def complete(self, nonlinear: Array, fits: Fits) -> Array:

@@ -306,8 +306,7 @@ class _Iterates:
         diagonals = np.repeat(np.where(sizes > 0, sizes, 1.0)[:, None], self.theta.shape[1], axis=1)
         if not self._has_curvatures:
             return diagonals
-        hessians = self._batch.hessians(self.theta[fits], fits)
-        curvatures = np.abs(np.diagonal(hessians, axis1=1, axis2=2))
+        curvatures = np.abs(np.diagonal(self._batch.hessians(self.theta[fits], fits), axis1=1, axis2=2))
         losses = SETTINGS.largest_decrease * np.maximum(np.abs(self.loss[fits]), self._loss_unit or 0.0)[:, None]
         plausible = np.square(self.gradient[fits]) / np.where(losses > 0, losses, np.inf)
         curvatures = np.where(curvatures > 0, np.maximum(curvatures, plausible), curvatures)
@@ -464,8 +463,7 @@ class _Iterates:
 
     def outcomes(self, start: Array) -> list[Outcome]:
         """Return the ends of the fits from their starting points."""
-        every = np.arange(len(start))
-        is_minimum = self.is_usable & self._is_running(every) & self.is_at_minimum
+        is_minimum = self.is_usable & self._is_running(np.arange(len(start))) & self.is_at_minimum
         theta = self._snapped_points(is_minimum.nonzero()[0], start)
         return [
             Outcome(point, True) if is_minimum[fit] else self._failed_outcome(fit, point, start[fit])

@@ -218,8 +218,7 @@ def spread_over_levels(
             continue
         base = base_parameter(name, of_levels)
         if base != name and name not in parameters:
-            known = format_names(of_levels[base], "`")
-            words = f"there is no `{name}`; the levels are {known}"
+            words = f"there is no `{name}`; the levels are {format_names(of_levels[base], '`')}"
             raise UnknownNameError(words, suggestion=suggest(name, of_levels[base]))
         spread[name] = value
     return spread

@@ -33,7 +33,7 @@ from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear, remember
 from autodiff_cli.training.objective.loading import Data, as_dataset
-from autodiff_cli.training.objective.model import Model, standardize_layers
+from autodiff_cli.training.objective.model import Model, standardize_layers, tie_fixed_parameters
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
 from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model
 from autodiff_cli.training.optimizers import PLAIN_METHODS
@@ -395,12 +395,13 @@ class Objective(ModelOverRows):
         is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
         is_far &= (deviations > 0) & np.isfinite(sizes)
         scales = {names[k]: (float(means[k]), float(deviations[k])) for k in np.flatnonzero(is_far).tolist()}
-        is_scaled = self.kind is not LossKind.LIKELIHOOD
-        if target is not None and (not is_scaled or options.optimizer in PLAIN_METHODS):
+        if target is not None and (self.kind is LossKind.LIKELIHOOD or options.optimizer in PLAIN_METHODS):
             scales.pop(target.text, None)
         return standardize_layers(self.model, scales) if scales else self.model.text
 
     def _initialize(self, model: str | Model, dataset: Dataset, options: FitOptions, scale: float | None) -> None:
+        if isinstance(model, str):
+            model, options = tie_fixed_parameters(model, dataset.names, options)
         self._prepare(model, dataset, options)
         self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **self.settings}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
@@ -769,8 +770,7 @@ class Objective(ModelOverRows):
             for row, unit in zip(
                 range(positions.start, positions.stop), np.eye(positions.stop - positions.start), strict=True
             ):
-                direction = {DIRECTION: unit.reshape(shape)} if shape else {}
-                hessian[row] = self.sum_rows(kernel, theta, direction)
+                hessian[row] = self.sum_rows(kernel, theta, {DIRECTION: unit.reshape(shape)} if shape else {})
         return (hessian + hessian.T) / 2
 
     def score_triangle(self, theta: ArrayLike) -> Array:

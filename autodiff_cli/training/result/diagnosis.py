@@ -418,8 +418,7 @@ def _hidden_activations(model: Model) -> Iterator[tuple[Node, Op, str]]:
     nodes = topological_order([model.program.output])
     activations = {node: node.op for node in nodes if node.op is not None and node.op.saturation_values is not None}
     for node, op in activations.items():
-        between = topological_order(node.inputs, {*activations})
-        names = {below.text for below in between if below.is_input}
+        names = {below.text for below in topological_order(node.inputs, {*activations}) if below.is_input}
         layers = dict.fromkeys(layer_name(name) for name in model.parameters if name in names)
         if layers and node is not model.program.output:
             yield node, op, ", ".join(layers)

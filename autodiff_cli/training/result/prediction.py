@@ -24,7 +24,9 @@ from autodiff_cli.data.table import DataError, float_array, named_columns
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import group_pairs, leaf_names
-from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.errors import check_known, format_names
+from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.names import joined_columns
 from autodiff_cli.numbers.arrays import Elementwise
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import stack
@@ -419,13 +421,14 @@ def inverse(
     Raises:
         OptionError: for a model without such an inverse, an invalid range, and an unknown error.
         MissingValueError: if another predictor has no value.
+        UnknownNameError: for a value of a column that is not another predictor.
 
     >>> import autodiff_cli as ad
     >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4, 5], "y": [2.1, 3.9, 6.2, 7.8, 10.1]})
     >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
     [3.492, 0.067, 3.281, 3.713]
     """
-    model, chosen = fit.parsed_model, canonicalize_names("others", others)
+    model, chosen, column = fit.parsed_model, canonicalize_names("others", others), canonical_name(column)
     if limits is None and column not in fit.ranges:
         raise OptionError(f"the range of `{column}` is not known: give it as limits")
     if limits is not None and np.shape(limits) != (2,):
@@ -441,6 +444,9 @@ def inverse(
         raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
     if column not in fit.predictors or column in fit.label_columns:
         raise OptionError(f"the prediction does not read numbers from `{column}`")
+    known = {part for name in fit.predictors for part in (name, *joined_columns(name, chosen))} - {column}
+    for name in chosen:
+        check_known(name, known, "the prediction reads no other column")
     if not -math.inf < low < high < math.inf:
         raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:.15g} to {high:.15g}")
     if error is not None and not 0 <= convert_plain_value(error, float, "the error of a reading") < math.inf:

@@ -612,7 +612,7 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
 
 def _by_units(factors: Array, objective: Objective, free: Mask | None = None) -> Covariances:
     """Return `inverse_grams` for parameters in units of 1/units, which do not overflow or underflow."""
-    sizes = np.abs(factors).max(axis=1)
+    sizes = np.abs(factors).max(axis=1, initial=0.0)
     units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
     return inverse_grams(factors / units[:, None, :], objective.layout.element_names, free)._replace(units=units)
 
@@ -742,7 +742,7 @@ def _minimum_distances(matrices: _Matrices, estimate: Covariances) -> Array:
     slopes /= estimate.units
     steps = np.abs((np.where(np.isnan(inverses), 0.0, inverses) @ slopes[:, :, None])[:, :, 0])
     ratios = steps / np.sqrt(np.diagonal(inverses, axis1=1, axis2=2))
-    return np.where(is_known, np.fmax.reduce(ratios, axis=1), math.nan)
+    return np.where(is_known, np.fmax.reduce(ratios, axis=1, initial=0.0), math.nan)
 
 
 def _correlation_warnings(

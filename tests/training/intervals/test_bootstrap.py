@@ -76,6 +76,15 @@ def test_few_and_failed_resamples_are_reported() -> None:
         ad.fit("y ~ mlp(x, [2], tanh)", DATA, bootstrap=10)
 
 
+def test_bca_intervals_say_which_fits_their_correction_lacks() -> None:
+    generator, kind = np.random.default_rng(3), np.array(["u"] * 11 + ["v"])
+    data = {"y": generator.normal(2, 1, 12), "kind": kind}
+    options: dict[str, Any] = {"bootstrap": 60, "bootstrap_method": "bca", "no_columns": True}
+    lost = "1 of 12 fits, each without a row, failed; bca intervals correct for skewness without them"
+    assert lost in ad.fit("y ~ a[kind]", data, **options).warnings  # without the last row there is no a[v]
+    assert not [text for text in ad.fit("y ~ a", data, **options).warnings if "skewness" in text]
+
+
 @pytest.mark.slow
 @each("method", ["percentile", "bca"])
 def test_what_the_data_do_not_determine_has_no_interval(method: str) -> None:

@@ -312,6 +312,9 @@ def test_readings_that_lead_nowhere_are_refused() -> None:
             line.inverse(column, 4.0, limits=(0, 1))
     with pytest.raises(OptionError, match="the range of `z` is not known"):
         line.inverse("z", 4.0)
+    for name in ("x", "y", "z"):  # a value of `x` would take the place of the range
+        with pytest.raises(ad.UnknownNameError, match=f"the prediction reads no other column `{name}`"):
+            line.inverse("x", 4.0, others={"g": "u", name: 1})
     weighted = ad.fit("y ~ a*x", {"x": x, "y": x + np.sin(x)}, weights=x + 1)
     with pytest.raises(OptionError, match="the standard deviation of a new reading is not known"):
         weighted.inverse("x", 4.0)
