@@ -148,7 +148,8 @@ def trace_model_row(
     model = model.resolve(values, None if classes is None else len(classes))
     point |= values
     formula, notes = _explained_loss(model, loss, options, classes, point)
-    return TracedRow(formula, point, model.parameters, notes)
+    scale = ("the residual scale (theta of counts) is 1; fits estimate it",) if loss and LOSSES[loss].has_scale else ()
+    return TracedRow(formula, point, model.parameters, (*notes, *scale))
 
 
 def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mapping[str, Any]) -> TracedRow:

@@ -50,14 +50,20 @@ def test_the_fitted_parameters_of_a_file_which_options_replace(decay: str, tmp_p
     assert [*run_cli(f"trace {model} {decay} --row 2 --wrt b,x --json").json["gradient"]] == ["b", "x"]
 
 
-@pytest.mark.parametrize("loss", ["mse", "mae", "huber", "logcosh", "soft_l1", "cauchy"])
+ROBUST = ["huber", "logcosh", "soft_l1", "cauchy"]
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae", *ROBUST])
 def test_the_mean_over_the_rows_is_what_a_fit_makes_small(loss: str, tmp_path: Path) -> None:
     x, y, theta = [0.0, 1.0, 2.0], [2.1, 9.0, 0.3], [2.0, 0.7]
     path = tmp_path / "rows.csv"
     path.write_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)))
-    rows = [
-        run_cli(f'trace "y ~ a*exp(-b*x)" {path} --row {k} --a 2 --b 0.7 --loss {loss} --json').json for k in (1, 2, 3)
+    traces = [
+        run_cli(f'trace "y ~ a*exp(-b*x)" {path} --row {k} --a 2 --b 0.7 --loss {loss} --json') for k in (1, 2, 3)
     ]
+    rows = [trace.json for trace in traces]
+    for trace in traces:
+        assert ("the residual scale (theta of counts) is 1; fits estimate it" in trace.stderr) == (loss in ROBUST)
     value, gradient = ad.Objective("y ~ a*exp(-b*x)", {"x": x, "y": y}, loss=loss).value_and_grad(np.array(theta))
     assert np.mean([row["value"] for row in rows]) == pytest.approx(value, rel=1e-12)
     for name, slope in zip("ab", gradient, strict=True):
@@ -85,6 +91,7 @@ def test_a_saved_fit_is_traced_by_the_loss_it_was_fitted_by(tmp_path: Path) -> N
     fit.save(model)
     rows = [run_cli(f"trace {model} {path} --row {k} --json").json["value"] for k in range(1, 6)]
     assert np.mean(rows) == pytest.approx(fit.loss, rel=1e-9)
+    assert "scale" not in run_cli(f"trace {model} {path} --row 1").stderr
     refused = run_cli(f"trace {model} {path} --row 1 --loss mse")
     expect_refusal(refused, "already has the loss of its fit")
 
