@@ -363,3 +363,18 @@ def test_collinear_columns_in_any_unit_have_the_shortest_parameters(unit_of_x: f
     i, a, b, c, d = found.parameters.values()
     assert [i, 2 * a, b, c] == pytest.approx(expected, rel=1e-6)
     assert d == pytest.approx(a, rel=1e-6)
+
+
+@each("rows", [3, 5])
+@each("weights", [[1, 2, 1], [2, 1, 0]])
+def test_shortest_parameters_do_not_depend_on_rows_of_weight_0_or_on_residuals(rows: int, weights: list[int]) -> None:
+    """With 3 rows, or fewer of a weight, the fit is exact: it has no residual variance."""
+    w = np.array([*weights, 1, 1][:rows])
+    x, z = np.array([1.0, 2, 4, 3, 5])[:rows], np.array([2.0, 4, 7, 6, 10])[:rows]
+    y = np.array([1.1, 2.3, 3.8, 3.1, 5.2])[:rows]
+    columns = {"y": y, "x": x, "z": z, "v": x + z}
+    found = fit("y ~ a + b*x + c*z + d*v", columns | {"w": w}, weights="w")
+    root = np.sqrt(w)[:, None]
+    shortest = np.linalg.pinv(root * np.array([np.ones(rows), x, z, x + z]).T) @ (root[:, 0] * y)
+    assert [*found.parameters.values()] == pytest.approx(shortest.tolist(), abs=1e-9)
+    assert any("those with the least sum of squares are reported" in note for note in found.notes)

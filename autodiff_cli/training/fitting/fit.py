@@ -702,7 +702,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     """Return the outcome at its canonical point, and a sentence for each choice; see `canonical_parameters`."""
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
-    theta, notes = symmetries.canonical_parameters(objective, outcome.theta)
+    theta, notes = symmetries.canonical_parameters(objective.without_zero_weights(), outcome.theta)
     if not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
     ordered = symmetries.order_terms(objective, theta[None])[0]

@@ -27,11 +27,11 @@ from autodiff_cli.ops.functions import cos, sin, sinc
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, linear_mask
-from autodiff_cli.training.objective.batch import repeat_objective, softmax_null_space
+from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective, softmax_null_space
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.result.goodness import subsample
-from autodiff_cli.training.result.statistics import batch_statistics, compute_statistics, scaled_svd
+from autodiff_cli.training.result.statistics import compute_statistics, row_factors, scaled_svd
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
@@ -240,26 +240,20 @@ def _shortest_parameters(objective: Objective, theta: Array) -> tuple[Array, lis
     The scores of a softmax then sum to 0 over the classes. Rounding errors would choose another vector on each
     processor. They would also choose whether a redundant parameter ends on a bound, and so seems to be determined.
     """
-    null_space, note = softmax_null_space(objective, theta), _CENTRED_SOFTMAX
+    null_space, note, bounds = softmax_null_space(objective, theta), _CENTRED_SOFTMAX, objective.bounds
     if null_space is None or not null_space.shape[1]:
-        factor = _factor_without_bounds(objective, theta) if objective.is_generalised_linear else None
-        if factor is None:
+        if not objective.is_generalised_linear:
             return theta, []
+        if not (bounds.active(theta).any() or compute_statistics(objective, theta).missing_error_reasons):
+            return theta, []
+        (factor,) = row_factors(ObjectiveBatch([objective]), theta[None])
         scale, _, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
         null_space, note = np.linalg.qr((directions[is_null] / scale).T)[0], _SHORTEST
-    shortest, bounds = theta - null_space @ (null_space.T @ theta), objective.bounds
+    shortest = theta - null_space @ (null_space.T @ theta)
     # Where a link is flat, more directions than those of the columns seem to change nothing.
     is_equivalent = _Symmetries(objective, theta, bounds).is_equivalent(shortest, _EXCHANGE_TOLERANCE)
-    is_usable = is_equivalent and (bounds.active(shortest) <= bounds.active(theta)).all()
+    is_usable = null_space.size and is_equivalent and (bounds.active(shortest) <= bounds.active(theta)).all()
     return (shortest, [note]) if is_usable else (theta, [])
-
-
-def _factor_without_bounds(objective: Objective, theta: Array) -> Array | None:
-    """Return the partial factor of the covariance, also with respect to parameters on a bound; see `FitStatistics`."""
-    if not objective.bounds.active(theta).any():
-        return compute_statistics(objective, theta).partial_factor
-    batch = repeat_objective(objective, 1, Bounds.unbounded(len(theta)))
-    return batch_statistics(batch, theta[None], absolute_sigma=False)[0].partial_factor
 
 
 _CENTRED_SOFTMAX = (
