@@ -168,7 +168,8 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
 
     A formula `softmax(…)` gives the probability of each class, in the order of `classes_`. For two classes, a formula
     may also give the probability of the second one, as `sigmoid(a*x0 + b)` does. The default formula is a softmax of
-    linear functions of all columns.
+    linear functions of all columns. Unless `l2` or `priors` are given, it is fitted with `l2=1e-4`, so that
+    separable classes have a finite solution. Columns of very different sizes are best standardised first.
 
     After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """

@@ -331,8 +331,10 @@ class _PlaceholderTexts:
         if (difference := _DIFFERENCE.fullmatch(slot)) is not None:
             return self._show(self._difference(difference[2], float(difference[3]), difference[1] == "central"))
         match what:
-            case "value" | "adjoint":
-                return self._show(getattr(self._trace, f"{what}s")[_node(self._trace, of)])
+            case "value":
+                return self._show(self._trace.values[_node(self._trace, of)])
+            case "adjoint":
+                return self._show(self._trace.adjoints[_node(self._trace, of)])
             case "local" | "amount":
                 user, to = (_node(self._trace, label.strip()) for label in of.split("->"))
                 return self._show(getattr(_contribution(self._trace, user, to), what))
