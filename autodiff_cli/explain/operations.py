@@ -116,9 +116,8 @@ def _input_names(op: Op) -> tuple[str, ...]:
 
 def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
     rule = op.derivative_rule(len(names))
-    substitution = rule.bind(call, call.inputs)
-    slopes = [partial.masked_graph for partial in rule.partials]
-    return dict(zip(names, substitute(slopes, substitution), strict=True))
+    slopes = substitute([partial.masked_graph for partial in rule.partials], rule.bind(call, call.inputs))
+    return dict(zip(names, slopes, strict=True))
 
 
 def _structural_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:

@@ -27,11 +27,11 @@ from autodiff_cli.ops.functions import cos, sin, sinc
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, linear_mask
-from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective, softmax_null_space
+from autodiff_cli.training.objective.batch import repeat_objective, softmax_null_space
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.result.goodness import subsample
-from autodiff_cli.training.result.statistics import compute_statistics, row_factors, scaled_svd
+from autodiff_cli.training.result.statistics import compute_statistics, scaled_svd
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
@@ -246,8 +246,7 @@ def _shortest_parameters(objective: Objective, theta: Array) -> tuple[Array, lis
             return theta, []
         if not (bounds.active(theta).any() or compute_statistics(objective, theta).missing_error_reasons):
             return theta, []
-        (factor,) = row_factors(ObjectiveBatch([objective]), theta[None])
-        scale, _, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
+        scale, _, directions, is_null = scaled_svd(objective.slope_triangle(theta), DEPENDENCE_TOLERANCE)
         null_space, note = np.linalg.qr((directions[is_null] / scale).T)[0], _SHORTEST
     shortest = theta - null_space @ (null_space.T @ theta)
     # Where a link is flat, more directions than those of the columns seem to change nothing.

@@ -209,20 +209,17 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
 
 def undetermined_each(batch: batches.Batch, theta: Array) -> Mask:
     """Return which parameters the rows of each fit of a batch do not determine, at points of shape (fits, P)."""
-    inverses = _by_units(row_factors(batch, theta), batch.objective).inverses
-    return np.asarray(np.isnan(np.diagonal(inverses, axis1=1, axis2=2)))
-
-
-def row_factors(batch: batches.Batch, theta: Array) -> Array:
-    """Return the triangular factors of the slopes of residuals, else of scores, at points of shape (fits, P)."""
     if batch.objective.has_residuals:
-        return batch.triangles(theta, np.arange(len(theta)))[:, :, :-1]
-    return np.array([batch.objective_of(fit).score_triangle(point) for fit, point in enumerate(theta)])
+        factors = batch.triangles(theta, np.arange(len(theta)))[:, :, :-1]
+    else:
+        factors = np.array([batch.objective_of(fit).score_triangle(point) for fit, point in enumerate(theta)])
+    return np.asarray(np.isnan(np.diagonal(_by_units(factors, batch.objective).inverses, axis1=1, axis2=2)))
 
 
 def scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
-    """Return the lengths of columns (1 for 0), the singular values and right vectors of matrices with columns of length
-    1, and which singular values count as 0."""
+    """Return the lengths of the columns of matrices (1 for 0), the singular values and right singular vectors with
+    columns of length 1, and which singular values count as 0.
+    """
     lengths = np.sqrt(np.sum(np.square(factors), axis=-2))
     scale = np.where(lengths == 0, 1.0, lengths)
     _, singular_values, directions = svd(factors / scale[..., None, :])
