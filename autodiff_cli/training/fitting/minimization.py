@@ -340,9 +340,9 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     """
     objective, every = batch.objective, np.arange(len(theta))
     if objective.is_scale_estimated and (objective.has_priors or objective.kind is LossKind.ROBUST):
-        # With priors, the variance that maximises the posterior density, times exp(-2/n·log prior).
-        factors = np.exp(-2 / batch.weighted_counts * objective.prior_ranks(theta))
-        losses = np.square(estimated_scales(batch, theta, every)) * factors
+        losses = np.square(estimated_scales(batch, theta, every))
+        if objective.has_priors:  # the variance that maximises the posterior density, times exp(-2/n·log prior)
+            losses *= np.exp(-2 / batch.weighted_counts * objective.prior_ranks(theta))
     elif objective.has_theta and objective.is_scale_estimated and not objective.is_penalised:
         losses = np.array([_loss_at_best_theta(batch.objective_of(fit), theta[fit]) for fit in every.tolist()])
     else:

@@ -241,15 +241,17 @@ class _LevenbergMarquardt:
             bounds = self._batch.bounds.select(fits.numbers)
             box = Bounds(bounds.low - theta, bounds.high - theta)
             steps, damping = _bounded_steps(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
-            on_edge = np.where(steps >= box.high, bounds.high, bounds.low)  # rounding might leave a sum inside
-            trial = np.where((steps >= box.high) | (steps <= box.low), on_edge, bounds.clip(theta + steps))
+        elif self._is_linear:  # rounding alone would decide how far a limited step goes along what has no effect
+            steps, *_ = _gauss_newton_steps(fits.triangles, fits.norms, np.ones(theta.shape, np.bool_))
+            damping = np.zeros(len(theta))
+            if (has_failed := fits.evaluations > fits.epochs + 1).any():  # as at the edge of a domain
+                limited, dampings = _trust_region_steps(jacobian, residuals, scale, fits.radius, fits.damping)
+                steps, damping = np.where(has_failed[:, None], limited, steps), np.where(has_failed, dampings, damping)
         else:
             steps, damping = _trust_region_steps(jacobian, residuals, scale, fits.radius, fits.damping)
-            if self._is_linear:  # rounding alone would decide how far a limited step goes along what has no effect
-                direct, *_ = _gauss_newton_steps(fits.triangles, fits.norms, np.ones(theta.shape, np.bool_))
-                has_failed = fits.evaluations > fits.epochs + 1  # as at the edge of a domain
-                steps, damping = np.where(has_failed[:, None], steps, direct), np.where(has_failed, damping, 0.0)
-            trial = theta + steps
+        trial = theta + steps
+        if self._is_bounded:  # rounding might leave a sum inside or outside
+            trial = np.where(steps <= box.low, bounds.low, np.where(steps >= box.high, bounds.high, bounds.clip(trial)))
         lengths = norms(scale * steps)
         # All reductions are relative to the sums of squares.
         change = _apply(jacobian, steps) / before[:, None]
