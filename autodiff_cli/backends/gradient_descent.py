@@ -211,8 +211,6 @@ class EpochLoop:
             batch = {name: column[..., part] for name, column in ordered_columns.items()}
             count, weights = part.stop - part.start, self._weight_column
             weight = float(count) if weights is None else total_weight(batch[weights])
-            if not weight:
-                continue  # its mean is undefined
             losses.append(self._take_step(epoch, self._sum_kernel.sums(self._point(epoch), batch, count), weight))
             if epoch.on_progress is not None and time.monotonic() > next_report and part.stop < rows:
                 epoch.on_progress(part.stop / rows, mean_loss(losses))
@@ -223,8 +221,6 @@ class EpochLoop:
         self, epoch: EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
     ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
-        if not weight:
-            return math.nan
         return self._take_step(epoch, sums(self._sum_kernel, self._point(epoch)), weight)
 
     def _point(self, epoch: EpochRequest) -> dict[str, Any]:

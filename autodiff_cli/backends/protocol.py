@@ -283,7 +283,7 @@ class EpochKernel(Protocol):
         """Take one step per batch, over rows in a given order, and return the mean loss of the batches.
 
         A batch has the next `batch_rows` rows of the order; the last batch has the rows that are left. Its loss and
-        gradient are the weighted means over its rows. A batch whose weights are all 0 is skipped.
+        gradient are the weighted means over its rows.
 
         Args:
             epoch: the state, the learning rate and the size of batches.
@@ -307,7 +307,7 @@ class EpochKernel(Protocol):
             sums: a function that returns the sums of a kernel over all rows at a point.
 
         Returns:
-            The loss before the step; nan if the weight is 0.
+            The loss before the step.
         """
 
 

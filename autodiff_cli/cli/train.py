@@ -397,7 +397,9 @@ def learning_page(
     loss_trace = trace(formula, {name: point[name] for name in formula.variables}, objective.parameters)
     draws = parameter_draws(objective, fit.draws) if fit.draws else None
     verdict = verdict_text(fit, digits)
-    recording = FitRecording(loss_trace, objective, fit, epochs, columns, row_indices, networks, draws, verdict)
+    numbers = objective.numbers_in_data(row_indices)
+    numbers = row_indices if numbers is None else numbers
+    recording = FitRecording(loss_trace, objective, fit, epochs, columns, numbers, networks, draws, verdict)
     try:
         return fit_page(recording, digits)
     except GraphTooLargeError as error:

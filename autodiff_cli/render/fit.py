@@ -303,10 +303,8 @@ def _degrees_of_freedom(fit: FittedModel) -> str:
     rows = f"{pluralize(fit.rows, 'row')}{'' if targets == 1 else f' of {targets} targets'}"
     if not fit.definition and any(layer_name(name) != name for name in fit.parameters):
         return f"{rows}, {pluralize(free, 'parameter')}"
-    without_weight = fit.rows * targets - fit.rank - fit.dof
-    note = f", {without_weight} with weight 0," if without_weight else ""
     determined = f"{fit.rank} of {pluralize(free, 'parameter')}".removeprefix(f"{free} of ")
-    return f"dof = {fit.dof} ({rows}{note} - {determined})"
+    return f"dof = {fit.dof} ({rows} - {determined})"
 
 
 def _write_formula(paper: Paper, fit: FittedModel) -> None:

@@ -166,8 +166,8 @@ def _write_groups(paper: Paper, groups: FittedGroups) -> None:
     paper.line()
     paper.line(f"  converged: {sum(fit.converged for fit in fits)} of {len(groups)}")
     warnings = [f"{_group_label(group)}: {text}" for group in groups for text in _group_warnings(group)]
-    if groups.dropped:
-        paper.line(f"  rows left out because of missing cells: {groups.dropped}")
+    for note in groups.notes:
+        paper.line(f"  {note}")
     paper.section("warnings", warnings, Style.WARNING, _MAX_LISTED_WARNINGS)
 
 

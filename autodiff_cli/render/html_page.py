@@ -443,7 +443,7 @@ class FitRecording(NamedTuple):
         fit: the fitted model.
         epochs: the recorded epochs.
         columns: the values of the model's columns in the rows shown; a class is its index.
-        row_numbers: the numbers of these rows, from 0 (see `sample_rows`).
+        row_numbers: the numbers of these rows in the data, from 0.
         networks: traces of the loss with other hidden layers and activations, and their models, by both, as in
             `2 tanh`: the page lets these learn too.
         draws: draws of the parameter vector from the posterior, of shape (chains, draws, numbers).
@@ -513,7 +513,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "units": dict(fit.units),
         **_chains_document(recording.draws),
         "rows": (recording.row_numbers + 1).tolist(),
-        "count": objective.rows,
+        "count": max(objective.rows, int(recording.row_numbers[-1]) + 1),
         "columns": {name: values.tolist() for name, values in recording.columns.items()},
         "predictors": [name for name in model.predictors if name in model.numeric],
         "prediction": prediction,

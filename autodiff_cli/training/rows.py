@@ -164,6 +164,14 @@ def row_numbers(rows: RowIndex, count: int) -> NDArray[np.intp]:
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)
 
 
+Selection = tuple[RowIndex, int]  # and the number of rows among which they are selected
+
+
+def add_selection(before: tuple[Selection, ...] | None, rows: RowIndex, count: int) -> tuple[Selection, ...] | None:
+    """Return the selections that lead to some of `count` rows; None if they are unknown, or take much memory."""
+    return None if before is None or count > MAX_COPIED_ROWS else (*before, (rows, count))
+
+
 Kernel = TypeVar("Kernel", SumKernel, RowKernel)
 
 
@@ -360,7 +368,7 @@ def spreads(values: Array, columns: ColumnArrays) -> Spreads:
     """
     weight, shifted = columns.get(WEIGHT, 1.0), values - values[:, :1]
     total = float(np.sum(weight)) if WEIGHT in columns else float(values.shape[-1])
-    offsets = np.sum(shifted * weight, axis=1) / total if total else np.zeros(len(values))
+    offsets = np.sum(shifted * weight, axis=1) / total
     squares = np.sum(weight * np.square(shifted - offsets[:, None]), axis=1)
     return Spreads(values.min(axis=1), values.max(axis=1), total, values[:, 0] + offsets, squares)
 
@@ -373,22 +381,18 @@ def column_spreads(names: tuple[str, ...], columns: ColumnArrays) -> Spreads:
 def join_spreads(a: Spreads, b: Spreads) -> Spreads:
     """Return the spreads of two groups of rows together (Chan, Golub & LeVeque 1983)."""
     weight, gap = a.weight + b.weight, b.means - a.means
-    share = b.weight / weight if weight else 0.0
+    share = b.weight / weight
     squares = a.squares + b.squares + gap * gap * a.weight * share
     return Spreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), weight, a.means + gap * share, squares)
 
 
-def count_confusions(count: int, values: Array, columns: ColumnArrays) -> NDArray[np.int64]:
+def count_confusions(count: int, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
     """Return the confusion matrix of a block: how many rows of each of `count` classes are assigned to each class.
-
-    Rows with weight 0 do not count.
 
     Args:
         count: the number of classes.
         values: the class and the scores of each row.
-        columns: the weights, if there are any.
     """
-    values = values[:, columns[WEIGHT] > 0] if WEIGHT in columns else values
     cells = values[0].astype(np.intp) * count + np.argmax(values[1:], axis=0)
     return np.bincount(cells, minlength=count * count).reshape(count, count)
 

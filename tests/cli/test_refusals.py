@@ -140,4 +140,4 @@ def test_messages_that_begin_with_an_option_of_a_fit_name_its_flag() -> None:
             if (name := re.match(beginning, text)) and flags.get(name[1]):
                 assert _with_flags(kind(text)).startswith(flags[name[1]][0] + text[name.end(1) :][:1]), text
                 seen.add(name[1])
-    assert {"by", "bounds", "derive", "laplace", "weights", "sigma", "profile"} <= seen
+    assert {"by", "bounds", "derive", "laplace", "sigma", "profile"} <= seen

@@ -76,15 +76,6 @@ def test_a_parameter_without_effect() -> None:
     assert "`b` is not determined: it has no effect on the prediction at the solution" in found.warnings
 
 
-def test_rows_of_no_weight_do_not_count() -> None:
-    weights = np.where(np.arange(30) < 20, 1.0, 0.0)
-    found = ad.fit("y ~ a*exp(-b*x)", DATA, weights=weights)
-    few = ad.fit("y ~ a*exp(-b*x)", {name: column[:20] for name, column in DATA.items()})
-    assert found.parameters == pytest.approx(few.parameters, rel=1e-9)
-    assert found.stderr == pytest.approx(few.stderr, rel=1e-9)
-    assert found.dof == few.dof
-
-
 # --- ends without an answer
 
 

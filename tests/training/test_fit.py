@@ -179,11 +179,6 @@ def test_with_batches_history_is_the_mean_of_the_batches_and_loss_is_over_all_ro
     assert found.loss == 0.0625
 
 
-def test_batches_without_weight_are_passed_over() -> None:
-    found = fit("y ~ a", {"y": [1.0, 1.0, 9.0, 9.0]}, start={"a": 0}, batch_size=1, weights=[1, 1, 0, 0], epochs=200)
-    assert found.parameters == pytest.approx({"a": 1}, abs=0.1)
-
-
 def test_no_epochs_is_the_start() -> None:
     found = fit(MODEL, decay(), start=TRUTH, optimizer="adam", epochs=0)
     assert found.parameters == TRUTH

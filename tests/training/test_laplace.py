@@ -714,20 +714,3 @@ def test_a_model_of_effects_alone_has_the_estimates_of_balanced_levels() -> None
     assert found.parameters == pytest.approx(expected, rel=1e-5)
     fixed = ad.fit("y ~ a + u[tree]", {"y": y + 3, "tree": levels}, laplace="u", priors=priors, fixed={"a": 3.0})
     assert fixed.parameters == pytest.approx(expected, rel=1e-5)
-
-
-def test_rows_of_weight_0_do_not_count_in_the_loss() -> None:
-    generator = np.random.default_rng(3)
-    levels = np.repeat(np.arange(8), 6)
-    y = generator.normal(0, 1, 8)[levels] + generator.normal(0, 0.5, 48)
-    options: dict[str, Any] = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "no_columns": True}
-    found = ad.fit("y ~ a + u[tree]", {"y": y, "tree": levels}, **options)
-    more = {
-        "y": np.append(y, [50.0, -50.0]),
-        "tree": np.append(levels, [0, 1]),
-        "w": np.append(np.ones(48), [0.0, 0.0]),
-    }
-    weighted = ad.fit("y ~ a + u[tree]", more, weights="w", **options)
-    assert weighted.loss == pytest.approx(found.loss, rel=1e-9)
-    assert weighted.history[-1]["loss"] == pytest.approx(found.loss, rel=1e-6)
-    assert weighted.aic == pytest.approx(found.aic, rel=1e-9)

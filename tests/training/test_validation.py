@@ -162,25 +162,6 @@ def test_a_validation_loss_of_parameters_that_are_not_fitted_has_a_warning(model
     assert any("the validation loss means little" in warning for warning in fit.warnings) == is_warned
 
 
-@each("share", [None, 0.25])
-@each("model", ["y ~ a*exp(-b*x)", "y ~ a + b*x"])
-def test_rows_of_weight_0_are_neither_validated_nor_cross_validated(model: str, share: float | None) -> None:
-    """They took the places of rows that count, so that folds and validation rows were other ones."""
-    generator = np.random.default_rng(5)
-    x = np.linspace(0.2, 3, 24)
-    data = {"x": x, "y": 2 * np.exp(-0.7 * x) + generator.normal(0, 0.1, 24), "w": generator.uniform(1, 2, 24)}
-    at = generator.integers(0, 24, 9)
-    more = {name: np.insert(values, at, 0.0 if name == "w" else 9.0) for name, values in data.items()}
-    if share is None:
-        errors = [ad.compare([model, "y ~ a*x"], rows, weights="w").models for rows in (data, more)]
-        assert [each.cv_error for each in errors[0]] == pytest.approx([each.cv_error for each in errors[1]], rel=1e-9)
-        return
-    fits = [ad.fit(model, rows, weights="w", validation=share) for rows in (data, more)]
-    assert [fit.validation_rows for fit in fits] == [6, 6]
-    assert fits[0].validation_loss == pytest.approx(fits[1].validation_loss, rel=1e-9)
-    assert fits[0].parameters == pytest.approx(fits[1].parameters, rel=1e-9)
-
-
 def test_there_are_at_most_as_many_folds_as_rows_that_count() -> None:
     weights, y = [1, 1, 0, 0, 0, 0, 1, 1], [2.0, 2.3, 5, 6, 7, 8, 1.9, 2.2]
     data = {"x": [*range(8)], "y": y, "w": weights}

@@ -135,22 +135,13 @@ class _EpochWriter:
         return begin, self._ir.load("i64", self._field_address(field, 2 * column + 1, "i64"))
 
     def _write_batch(self, first: str, rows: str) -> None:
-        """Compute the means over the rows of a batch, and take the step, unless the batch has no weight."""
+        """Compute the means over the rows of a batch, and take the step."""
         ir, job = self._ir, self._job
         ir.emit(f"call void @prologue(ptr %memory, ptr {job['point']})")
         ir.emit(
             f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['buffer']}, i64 {first}, i64 {rows}, "
             f"ptr {job['means']}, i64 0)"
         )
-        if self._kernel.weight_position is None:
-            self._write_step()
-            return
-        weight = ir.load("double", self._field_address("means", self._kernel.weight_position))
-        with ir.branch(ir.assign(f"fcmp une double {weight}, 0.0")):
-            self._write_step()
-
-    def _write_step(self) -> None:
-        ir, job = self._ir, self._job
         loss = ir.load("double", job["means"])
         number = ir.load("i64", job["count"])
         ir.store("double", loss, self._field_address("losses", number))
@@ -196,7 +187,6 @@ class CompiledEpochKernel:
         loss: computes the means of the loss and of its slopes over the rows of a batch, and the sum of its weights, if
             there are any.
         step: computes the update of the parameters.
-        weight_position: the position of the sum of the weights; None if all rows have weight 1.
         step_counter: the position of the number of the step in the step's point; None if the step does not read it.
         padded_count: the number of parameters, rounded up to whole vectors.
         accumulator_count: the number of accumulators per parameter.
@@ -206,7 +196,6 @@ class CompiledEpochKernel:
         self._loop, self._lock = loop, threading.Lock()
         self.loss = loss = MemoryLayout(_loss_plan(descent), target.width)
         self.step = step = MemoryLayout(_step_plan(descent.update), target.width)
-        self.weight_position = None if descent.weight_column is None else descent.loss.value_count
         self._parameter_count = sum(math.prod(descent.loss.leaf_shapes.get(name, ())) for name in descent.parameters)
         self.padded_count = width = aligned_count(self._parameter_count)
         self.accumulator_count = memory = len(descent.update.accumulators)

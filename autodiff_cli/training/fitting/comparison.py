@@ -69,7 +69,6 @@ def cross_validation_error(
     """
     if folds < 2 or fit.failure:
         return None, ""
-    objective = objective.without_zero_weights()
     fold_of_row = assign_folds(objective.rows, folds, options.seed)
     starts_anew = objective.is_network or fit.optimizer in OPTIMIZERS
     most = int(np.bincount(fold_of_row).max())
@@ -93,9 +92,8 @@ def cross_validation_error(
         ):
             return None, "no cross-validation error: a fold has rows whose parameters the other folds do not determine"
         held_out = held_out.without_penalty() if held_out.has_priors else held_out
-        if held_out.total_weight:
-            total += held_out.value(end) * held_out.total_weight
-            weight += held_out.total_weight
+        total += held_out.value(end) * held_out.total_weight
+        weight += held_out.total_weight
     error = total / weight
     if not math.isfinite(error):
         return None, "no cross-validation error: the loss of a fold is not finite"
@@ -282,7 +280,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     shared = SharedDataset(dataset, parsed, options)
     objectives = [Objective.of(model, shared, _options_for_model(model, options)) for model in parsed]
     fits = [fit_objective(one, options) for one in objectives]
-    folds = min(folds, objectives[0].weighted_rows)
+    folds = min(folds, objectives[0].rows)
     # With scales of their own, models with too many parameters, whose scales are small, would seem to predict better.
     scales = [fit.scale for fit in fits if fit.scale is not None]
     for one in objectives if scales else ():

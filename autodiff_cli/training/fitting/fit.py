@@ -378,8 +378,7 @@ def build_fit(
         statistics = compute_statistics(objective, outcome.theta, options.absolute_sigma, reason, with_goodness=True)
     outcome, statistics = _with_kinks(objective, outcome, statistics, options.absolute_sigma)
     has_scale = objective.loss and LOSSES[objective.loss].has_scale and statistics.missing_error_reasons != (_NO_SCALE,)
-    model, dropped_rows = objective.model, objective.data.dropped
-    layout, first, validation = objective.layout, progress.first, progress.validation
+    model, layout, first, validation = objective.model, objective.layout, progress.first, progress.validation
     verdict = judge(run, outcome, statistics)
     statistics = verdict.statistics
     auc, roc = goodness.roc_curve(objective, outcome.theta) or (None, None)
@@ -388,8 +387,6 @@ def build_fit(
     )
     unseen = validation.warnings(outcome.theta, statistics) if validation else ()
     judgement = (*verdict.warnings, *unseen, *quantity_warnings, *verdict.reasons)
-    whose = " of all groups" * (objective.groups is not None)
-    dropped = [f"rows{whose} left out because a cell is missing: {dropped_rows}"] * (dropped_rows > 0)
     result = FittedModel(
         model=model.text,
         rows=objective.rows,
@@ -402,7 +399,14 @@ def build_fit(
         failure=outcome.failure and verdict.reasons[-1],
         history=progress.history,
         warnings=[*model.warnings, *objective.warnings, *progress.warnings, *judgement],
-        notes=[*_loss_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
+        notes=[
+            *_loss_notes(objective),
+            *model.notes,
+            *objective.kernels.notes,
+            *left_out(objective),
+            *progress.notes,
+            *choices,
+        ],
         priors={name: prior.text for name, prior in objective.priors.items()},
         parsed_model=model,
         levels=dict(model.levels),
@@ -702,12 +706,19 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     """Return the outcome at its canonical point, and a sentence for each choice; see `canonical_parameters`."""
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
-    theta, notes = symmetries.canonical_parameters(objective.without_zero_weights(), outcome.theta)
+    theta, notes = symmetries.canonical_parameters(objective, outcome.theta)
     if not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
     ordered = symmetries.order_terms(objective, theta[None])[0]
     notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []
     return dataclasses.replace(outcome, theta=ordered) if notes else outcome, notes
+
+
+def left_out(objective: Objective) -> list[str]:
+    """Return a sentence for each reason for which rows of the data are left out."""
+    whose = " of all groups" * (objective.groups is not None)
+    reasons = {"a cell is missing": objective.data.dropped, "their weight is 0": objective.weightless_rows}
+    return [f"rows{whose} left out because {reason}: {count}" for reason, count in reasons.items() if count]
 
 
 def _penalty_value(objective: Objective, theta: Array) -> float | None:

@@ -28,7 +28,7 @@ from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
 from autodiff_cli.training.objective.batch import BATCH, Fits, GroupBatch, rows_by_group
 from autodiff_cli.training.objective.cluster_connection import connected
-from autodiff_cli.training.objective.loading import Data, as_dataset, check_any_weight
+from autodiff_cli.training.objective.loading import NO_WEIGHT, Data, as_dataset
 from autodiff_cli.training.objective.model import Model, check_model_type, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import parse_model
@@ -81,7 +81,7 @@ class FittedGroups:
         parameters: the names of the parameters of each fit, including fixed ones.
         groups: the fits.
         rows: the number of rows of all groups.
-        dropped: the number of rows that were dropped because a cell was missing.
+        notes: sentences about rows that were left out.
     """
 
     model: str
@@ -89,7 +89,7 @@ class FittedGroups:
     parameters: tuple[str, ...]
     groups: tuple[FittedGroup, ...]
     rows: int
-    dropped: int
+    notes: tuple[str, ...]
 
     def __iter__(self) -> Iterator[FittedGroup]:
         return iter(self.groups)
@@ -130,29 +130,30 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         method = single_fit.checked_method(objective, options)
         assert objective.groups is not None
         labels = objective.groups.tolist()
-        rows = GroupBatch(objective, rows_by_group(objective.column(GROUP).astype(np.int32, copy=False), len(labels)))
+        numbers = rows_by_group(objective.column(GROUP).astype(np.int32, copy=False), len(labels))
+        used = [group for group, some in enumerate(numbers) if len(some)]
+        rows = GroupBatch(objective, [numbers[group] for group in used])
         is_batched = _can_batch(objective, method, options, rows.sizes)
-        groups: list[FittedGroup] = []
+        groups = [FittedGroup(label, None, NO_WEIGHT) for label in labels]
         # With many groups nearly all new objects stay alive, so garbage collection only costs time.
         with gc_paused() if is_batched else contextlib.nullcontext():
             # The parts do not depend on where the rows are, so results have the same bits.
             for some in rows.parts(most=MAX_COPIED_ROWS):
                 part = rows.load(some)
                 batch = GroupFits(part, method, options) if is_batched else None
-                for number, group in enumerate(some.tolist()):
+                for number, group in enumerate(used[k] for k in some.tolist()):
                     try:
-                        fit = _fit_alone(part.objective_of(number), options) if batch is None else batch.fit(number)
-                        groups.append(FittedGroup(labels[group], fit))
+                        if batch is None:
+                            fit = single_fit.fit_objective(part.objective_of(number), options)
+                        else:
+                            fit = batch.fit(number)
+                        groups[group] = FittedGroup(labels[group], fit)
                     except (InputError, ArithmeticError, np.linalg.LinAlgError) as error:
-                        groups.append(FittedGroup(labels[group], None, str(error)))
+                        groups[group] = FittedGroup(labels[group], None, str(error))
     names = (*objective.parameters, *objective.fixed)
-    return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
-
-
-def _fit_alone(objective: Objective, options: FitOptions) -> FittedModel:
-    """Fit one group by itself. Raises DataError if all of its weights are 0, and as `fit_objective` does."""
-    check_any_weight(objective.total_weight > 0)
-    return single_fit.fit_objective(objective, options)
+    return FittedGroups(
+        objective.model.text, name, names, tuple(groups), objective.rows, (*single_fit.left_out(objective),)
+    )
 
 
 # The options that only apply to a single fit.
@@ -194,11 +195,6 @@ class GroupFits:
     """
 
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
-        weighted = np.flatnonzero(batch.total_weights(np.arange(batch.count)) > 0)
-        self._positions = {group: k for k, group in enumerate(weighted.tolist())}
-        if not len(weighted):
-            return
-        batch = batch if len(weighted) == batch.count else batch.take(weighted)
         self._batch, self._method, self._options = batch, method, options
         objective, every = batch.objective, np.arange(batch.count)
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
@@ -218,7 +214,7 @@ class GroupFits:
         self._structures = residual_structures(batch, self._theta, every)
         self._breaks = curve_warnings(batch, self._theta, every)
         self._known: dict[int, ComputedStatistics] = {}
-        regular = np.flatnonzero(converged & (batch.weighted_counts > objective.layout.size))
+        regular = np.flatnonzero(converged & (batch.target_counts > objective.layout.size))
         if len(regular) and not self._has_equivalent_points(regular):
             self._known = dict(zip(regular.tolist(), fitted.statistics_of(regular), strict=True))
 
@@ -228,9 +224,7 @@ class GroupFits:
             self._histories[fit][number:] = [loss]
 
     def fit(self, group: int) -> FittedModel:
-        """Return the fit of a group. Raises DataError if all of its weights are 0."""
-        check_any_weight(group in self._positions)
-        group = self._positions[group]
+        """Return the fit of a group."""
         part, theta, losses = self._batch.objective_of(group), self._theta[group].copy(), self._histories[group]
         part.cached(single_fit.RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
         part.cached_at(STRUCTURE, theta, lambda: float(self._structures[group]))

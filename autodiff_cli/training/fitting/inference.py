@@ -482,7 +482,6 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
-    objective = objective.without_zero_weights()
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
     unknown = None if objective.is_penalised else undetermined(objective, theta)
 

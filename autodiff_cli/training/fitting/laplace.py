@@ -237,7 +237,7 @@ class MarginalLikelihood(ObjectiveBatch):
             self.names.append(_LOG_SIGMA)
             parameters.append(variable(_LOG_SIGMA))
             row = row * exp(-2 * parameters[-1])
-            self._targets = objective.weighted_rows * objective.components
+            self._targets = objective.rows * objective.components
         row = variable(WEIGHT) * row if graphs.has_weight else row
         super().__init__([objective], _with_free_ends(objective.bounds, len(self.names)))
         self._columns: dict[str, Any] = dict(objective.table.columns)
@@ -463,7 +463,7 @@ def fit_random_effects(
     constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
 
     def report(_: Fits, numbers: Fits, losses: Array, points: Array) -> None:
-        progress.record(Epoch(int(numbers[0]), float(losses[0] + constant) / objective.weighted_rows, points[0].copy()))
+        progress.record(Epoch(int(numbers[0]), float(losses[0] + constant) / objective.rows, points[0].copy()))
 
     (outcome,) = fit_smooth_loss(marginal, marginal.start(fixed)[None], report, unit=1.0)
     theta = outcome.theta.copy()
@@ -520,7 +520,7 @@ def fit_random_effects(
     ]
     reasons += fit_statistics.bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(is_known.any()))
     statistics = _statistics(final, theta, covariance, log_likelihood, reasons, plain_statistics.non_integers)
-    loss = -log_likelihood / objective.weighted_rows
+    loss = -log_likelihood / objective.rows
     return final, dataclasses.replace(outcome, theta=theta), statistics, loss, effects
 
 
@@ -566,7 +566,7 @@ def _statistics(
     final: Objective, theta: Array, covariance: Array, log_likelihood: float, reasons: Sequence[str], non_integers: int
 ) -> fit_statistics.ComputedStatistics:
     """Return the statistics of the marginal likelihood, with residuals at the modes of the effects."""
-    count = final.weighted_rows * final.components
+    count = final.rows * final.components
     errors = final.layout.values(np.sqrt(np.diag(covariance)))
     figures: dict[str, Any] = {} if non_integers else information_criteria(log_likelihood, len(theta), count)
     if final.kind is LossKind.SQUARES:

@@ -319,7 +319,7 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
     """
     if batch.objective.has_priors:
         sums = batch.without_penalty().losses(theta, fits) * batch.total_weights(fits) * batch.objective.components
-        return np.asarray(np.sqrt(sums / batch.weighted_counts[fits]))
+        return np.asarray(np.sqrt(sums / batch.target_counts[fits]))
     if isinstance(batch, GroupBatch):
         return MAD_TO_STD * batch.median_magnitudes(theta, fits)
     estimate = estimate_theta if batch.objectives[0].has_theta else robust_scale
@@ -328,7 +328,7 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
 
 def root_mean_square(objective: Objective, theta: Array) -> float:
     """Return the standard deviation of the residuals that maximises the likelihood."""
-    return math.sqrt(objective.rss(theta) / (objective.weighted_rows * objective.components))
+    return math.sqrt(objective.rss(theta) / (objective.rows * objective.components))
 
 
 @ignore_float_errors()
@@ -342,7 +342,7 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     if objective.is_scale_estimated and (objective.has_priors or objective.kind is LossKind.ROBUST):
         losses = np.square(estimated_scales(batch, theta, every))
         if objective.has_priors:  # the variance that maximises the posterior density, times exp(-2/n·log prior)
-            losses *= np.exp(-2 / batch.weighted_counts * objective.prior_ranks(theta))
+            losses *= np.exp(-2 / batch.target_counts * objective.prior_ranks(theta))
     elif objective.has_theta and objective.is_scale_estimated and not objective.is_penalised:
         losses = np.array([_loss_at_best_theta(batch.objective_of(fit), theta[fit]) for fit in every.tolist()])
     else:
@@ -367,7 +367,7 @@ def density_losses(objective: Objective, points: Array) -> Array:
         square = losses.min(where=losses > 0, initial=np.inf)
         batch.set_scales(every, np.full(len(points), np.sqrt(square)))
         totals = objective.total_weight / square * batch.losses(points, every)
-        losses = square * np.exp(2 / batch.weighted_counts * (totals - np.fmin.reduce(totals)))
+        losses = square * np.exp(2 / batch.target_counts * (totals - np.fmin.reduce(totals)))
     return losses
 
 
@@ -394,7 +394,7 @@ def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) 
         units = {LossKind.SQUARES: np.array(2.0), LossKind.ROBUST: np.square(batch.scales)}
         return np.asarray(weights / units.get(objective.kind, 1.0) * np.subtract(before, after))
     power = 1.0 if objective.kind is LossKind.OTHER else 0.5  # of the variance, or of the mean size of residuals
-    return np.asarray(power * batch.weighted_counts * np.log(np.divide(before, after)))
+    return np.asarray(power * batch.target_counts * np.log(np.divide(before, after)))
 
 
 @ignore_float_errors()
@@ -508,7 +508,7 @@ def _with_own_variance(batch: Batch, active: Fits, on_step: BatchCallback) -> Ba
     def report(some: Fits, numbers: Fits, losses: Array, theta: Array) -> None:
         fits, priors = active[some], 2 * objective.log_priors(theta)
         squares = losses + np.square(batch.scales[fits]) * priors / batch.total_weights(fits) / objective.components
-        on_step(some, numbers, squares * (1 - priors / batch.weighted_counts[fits]), theta)
+        on_step(some, numbers, squares * (1 - priors / batch.target_counts[fits]), theta)
 
     return report
 
@@ -556,7 +556,7 @@ def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
     is_resistant = objective.loss != "" and LOSSES[objective.loss].is_resistant
     is_convex = objective.is_linear and LOSSES[objective.loss].is_convex
     # A curve through half of the rows leaves residuals without a scale.
-    has_scale = batch.weighted_counts > 2 * objective.layout.size * objective.is_scale_estimated
+    has_scale = batch.target_counts > 2 * objective.layout.size * objective.is_scale_estimated
     return is_resistant & (is_poor | (not is_convex)) & has_scale
 
 

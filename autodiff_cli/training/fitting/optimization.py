@@ -231,11 +231,11 @@ class BatchedFit:
         is_poor = is_failed | (is_bad & bool(self._unset))
         if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
             is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
-        few = self._batch.weighted_counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1]
+        few = self._batch.target_counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1]
         few &= objective.kind is not LossKind.LIKELIHOOD
         is_doubtful = few | (structure > goodness.RESIDUALS.suspect_sigmas)
         is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
-        is_open &= (self._batch.weighted_counts > self.theta.shape[1]) | (not is_squares)
+        is_open &= (self._batch.target_counts > self.theta.shape[1]) | (not is_squares)
         return is_poor & is_open, is_doubtful & ~is_poor & is_open
 
     def restart_poor_fits(self) -> None:

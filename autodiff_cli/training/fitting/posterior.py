@@ -339,7 +339,6 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
     array_stats = _libraries().array_stats
     numbers = parameter_draws(objective, draws)
     every = -(-numbers.shape[1] // _MAX_LOO_DRAWS)
-    objective = objective.without_zero_weights()
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
     theta = numbers[:, ::every]
     components, plain = objective.components, objective.without_penalty()
@@ -478,7 +477,7 @@ class Density:
         self._targets = 0  # whose residuals have an unknown standard deviation
         if objective.has_unknown_variance:
             sigma_name = residual_sigma_name(objective.model)
-            count = self._targets = objective.weighted_rows * objective.components
+            count = self._targets = objective.rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
             leaf = leaves[sigma_name] = variable(sigma_name)
             own_prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]

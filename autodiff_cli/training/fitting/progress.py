@@ -55,7 +55,6 @@ def split_validation(objective: Objective, fraction: float, seed: int) -> tuple[
         OptionError: if either part would have no row.
         DataError: if all rows of a class are validation rows, so the fit would never see the class.
     """
-    objective = objective.without_zero_weights()
     count = round(fraction * objective.rows)
     if not 0 < count < objective.rows:
         raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")

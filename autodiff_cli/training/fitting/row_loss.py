@@ -20,13 +20,13 @@ from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.ops.arithmetic import abs_, equal
-from autodiff_cli.ops.functions import hypot
+from autodiff_cli.ops.arithmetic import abs_, equal, where
+from autodiff_cli.ops.functions import hypot, sqrt
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE, textbook_form
 from autodiff_cli.training.objective import loading
-from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph, weight_root
+from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
@@ -67,7 +67,8 @@ def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int 
     leaves, weighting = dict(program.leaves), row_weighting(loss, options)
     if weighting is not None:
         leaf = leaves.setdefault(weighting, variable(weighting))
-        scale = scale / weight_root(leaf) if options.sigma is None else scale * leaf
+        # The residual of a row of weight 0, which is no part of a fit, is divided by the scale alone.
+        scale = scale / where(leaf > 0, sqrt(leaf), 1) if options.sigma is None else scale * leaf
     scales = {leaf: scale for leaf in topological_order([output]) if leaf.is_input and leaf.text == RESIDUAL_SCALE}
     [output] = substitute([output], scales)
     if program.target is not None and LOSSES[loss].has_scale:

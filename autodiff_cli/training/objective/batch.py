@@ -70,9 +70,9 @@ class ObjectiveBatch:
         return self.objectives[fit]
 
     @property
-    def weighted_counts(self) -> NDArray[np.intp]:
-        """The number of target values in rows with a weight other than 0, of each fit."""
-        return np.array([objective.weighted_rows * objective.components for objective in self.objectives])
+    def target_counts(self) -> NDArray[np.intp]:
+        """The number of target values of each fit."""
+        return np.array([objective.rows * objective.components for objective in self.objectives])
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each fit."""
@@ -313,7 +313,7 @@ class GroupBatch:
             rows = np.isin(np.arange(self.objective.rows), rows)
         part = self.objective.select_rows(rows)
         part.settings.update({name: float(values[fit]) for name, values in self._settings.items()})
-        part.settings[PRIOR_FACTOR] /= part.total_weight or 1.0
+        part.settings[PRIOR_FACTOR] /= part.total_weight
         return part
 
     def parts(self, fits: Fits | None = None, most: int = BATCH.rows) -> list[Fits]:
@@ -331,13 +331,9 @@ class GroupBatch:
         return GroupBatch(self.objective.select_rows(numbers), [np.searchsorted(numbers, some) for some in rows])
 
     @property
-    def weighted_counts(self) -> NDArray[np.intp]:
-        """The number of target values in rows with a weight other than 0, of each fit."""
-        counts = self.sizes
-        if self.objective.is_weighted:
-            parts = [self.rows_of(part) for part in self.parts()]
-            counts = np.concatenate([part.totals((part.weights != 0).astype(np.intp)) for part in parts])
-        return counts * self.objective.components
+    def target_counts(self) -> NDArray[np.intp]:
+        """The number of target values of each fit."""
+        return self.sizes * self.objective.components
 
     def ranges(self, name: str) -> list[tuple[float, float]]:
         """Return the minimum and the maximum of a column in each group."""
@@ -469,12 +465,11 @@ class GroupBatch:
 
     @ignore_float_errors()
     def median_magnitudes(self, theta: Array, fits: Fits) -> Array:
-        """Return the median absolute weighted residual of each group, over its rows with a positive weight."""
+        """Return the median absolute weighted residual of each group."""
 
         def medians(points: Array, part: Fits) -> Array:
             rows = self.rows_of(part)
             magnitudes = np.abs(self.evaluate(self._kernels.residuals, points, part)) * np.sqrt(rows.weights)
-            magnitudes[:, rows.weights == 0] = math.inf
             return rows.quantiles(magnitudes, (0.5,))[:, 0]
 
         return self.map_parts(medians, theta, fits)

@@ -555,6 +555,7 @@ class ClusterData(FitData):
             file.set_filter_counts(counts)
         self.rows = sum(summary.table.rows for summary in self._summaries)
         self._dropped = sum(summary.table.dropped for summary in self._summaries)
+        self.selections = None if files.is_filtered or self._dropped else ()
         if not self.rows:
             raise FallbackRequired  # reading the data here gives the error message
         self._codes = {name: CodeTable() for name in self.label_names}

@@ -188,7 +188,7 @@ def build_graphs(
     robust_loss = None if of_ratio is None else (ratio, of_ratio(ratio, huber_delta(options)))
     is_standardized = options.sigma is not None or robust_loss is not None  # weights alone multiply absolute residuals
     if target is not None and weighted and losses.LOSSES[loss].is_resistant and is_standardized:
-        root = weight_root(variable(WEIGHT))
+        root = sqrt(variable(WEIGHT))
         row_loss = row_loss_graph(model, loss, options, classes, root * (target - prediction), ZERO) / square(root)
     if target is not None and classes is None:
         residuals = component_graphs(target - prediction, model.target_shape)
@@ -214,11 +214,6 @@ def build_graphs(
         row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales, prior,
         robust_loss,
     )  # fmt: skip
-
-
-def weight_root(weight: Node) -> Node:
-    """Return the factor by which a residual is in units of its own standard deviation; 1 for a weight of 0."""
-    return where(weight > 0, sqrt(weight), 1)
 
 
 def huber_delta(options: FitOptions) -> float:
@@ -510,8 +505,7 @@ class Kernels:
         terms: Sequence[Node] = (square(slope), bend, square(bend))
         unit: Node = ONE / variable(losses.RESIDUAL_SCALE)
         if self.graphs.has_weight:
-            terms = [where(variable(WEIGHT) > 0, node, ZERO) for node in terms]
-            unit = weight_root(variable(WEIGHT)) / variable(losses.RESIDUAL_SCALE)
+            unit = sqrt(variable(WEIGHT)) / variable(losses.RESIDUAL_SCALE)
         each = [substitute(terms, {ratio: node * unit}) for node in self.graphs.residuals]
         sums = [functools.reduce(operator.add, nodes) for nodes in zip(*each, strict=True)]
         return self.backend.sum_kernel(self._row_graphs(simplify(sums)))

@@ -42,7 +42,17 @@ from autodiff_cli.system import has_memory_limits
 from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_column, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.rows import WEIGHT, ChunkedRows, ColumnArrays, MemoryRows, Rows
+from autodiff_cli.training.rows import (
+    WEIGHT,
+    ChunkedRows,
+    ColumnArrays,
+    ColumnTask,
+    MemoryRows,
+    Rows,
+    Selection,
+    add_selection,
+    concatenate_rows,
+)
 
 
 def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
@@ -174,19 +184,22 @@ class Weighting:
         values = evaluate([self.graph], {name: columns[name] for name in leaf_names([self.graph])}, backend="numpy")[0]
         return np.ascontiguousarray(np.broadcast_to(values, (rows,)))
 
-    def check(self, values: Array, before: int = 0) -> None:
+    def check(self, values: Array, before: int | None = 0, row_mask: NDArray[np.bool_] | None = None) -> None:
         """Raise DataError for a number that cannot be a weight or a standard deviation.
 
         Args:
-            before: the number of rows before these.
+            before: the number of rows before these; None if it is not known.
+            row_mask: see `Table`.
         """
         kind, end = ("a weight", np.inf) if self.words == "weights" else ("a standard deviation", _MAX_SIGMA)
         is_valid = ((values > _MIN_SIGMA) if self.is_sigma else (values >= 0)) & (values < end)
         if not is_valid.all():
             row = int(np.argmin(is_valid))
+            number = row if row_mask is None else int(np.flatnonzero(row_mask)[row])
+            place = "a row" if before is None else f"row {before + number + 1}"
             needed = f"must be positive, above {_MIN_SIGMA}" if self.is_sigma else "cannot be negative"
             needed = f"must be below {end}" if values[row] >= end else needed
-            raise DataError(f"{self.words}: row {before + row + 1} has {values[row]}; {kind} {needed}")
+            raise DataError(f"{self.words}: {place} has {values[row]}; {kind} {needed}")
 
 
 def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str]) -> Node:
@@ -306,12 +319,15 @@ class FitData(abc.ABC):
 
     Attributes:
         rows: the number of rows.
+        selections: how these rows, and then those of them with a weight, were selected among the rows of the data, each
+            with the number of rows before; None if that is not known.
         labels: for each column of labels, the label of each code. Several codes may have the same label.
         is_weighted: whether the rows have weights.
         target_scales: see `LossGraphs`.
     """
 
     rows: int
+    selections: tuple[Selection, ...] | None
     labels: Mapping[str, NDArray[Any]]
 
     def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
@@ -349,15 +365,29 @@ class FitData(abc.ABC):
         return [name for name in matches if not self._encoded[name][1].any()]
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
-        """Return the rows, with the columns that the graphs read."""
+        """Return the rows with a weight other than 0, with the columns that the graphs read.
+
+        Raises:
+            DataError: if all weights are 0.
+        """
         weightings = {weighting.column: weighting for weighting in self.weightings}
-        return self.rows_by(ColumnRecipe({*self.numeric}, weightings, self._encoded, graphs.vectors))
+        rows = self.rows_by(ColumnRecipe({*self.numeric}, weightings, self._encoded, graphs.vectors))
+        if not self.is_weighted:
+            return rows
+        has_weight = rows.fold(ColumnTask(frozenset({WEIGHT}), _has_weight, concatenate_rows))
+        if not has_weight.any():
+            raise DataError(NO_WEIGHT)
+        if has_weight.all():
+            return rows
+        self.selections = add_selection(self.selections, has_weight, rows.rows)
+        return rows.select_rows(has_weight)
 
 
-def check_any_weight(has_weight: bool) -> None:
-    """Raise DataError if no row has a weight other than 0."""
-    if not has_weight:
-        raise DataError("weights: all weights are 0")
+NO_WEIGHT = "weights: all weights are 0"
+
+
+def _has_weight(columns: ColumnArrays) -> NDArray[np.bool_]:
+    return np.asarray(columns[WEIGHT] != 0)
 
 
 @contextlib.contextmanager
@@ -398,16 +428,16 @@ class LoadedData(FitData):
         self.labels = self._labels_by_code(table.labels)
         self._columns |= {label_key(name): column.codes for name, column in table.labels.items()}
         self.rows, self._dropped = table.rows, table.dropped
+        self.selections = () if table.row_mask is None else ((table.row_mask, len(table.row_mask)),)
         for weighting in self.weightings:
             if weighting.values is not None and weighting.graph.is_input:
                 values = numeric_vector(weighting.values, weighting.words).astype(np.float64, copy=False)
                 if table.row_mask is not None and len(values) == len(table.row_mask):
-                    weighting.check(np.where(table.row_mask, values, 1))  # names rows as they were given
                     values = values[table.row_mask]
                 if len(values) != self.rows:
                     raise DataError(f"{weighting.words}: {len(values)} values for {self.rows} rows")
                 self._columns[weighting.graph.text] = values
-            weighting.check(weighting.evaluate(self._columns, self.rows))
+            weighting.check(weighting.evaluate(self._columns, self.rows), row_mask=table.row_mask)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
@@ -493,6 +523,7 @@ class StreamedData(FitData):
         for weighting in self.weightings:
             if weighting.values is not None and weighting.graph.is_input:
                 raise OptionError(f"{weighting.words}: streamed rows need a column or an expression, not an array")
+        self._may_lack_rows = files.is_filtered or options.drop_missing
         with _explain_text_columns([model]):
             self._columns = files.streamed = StreamedColumns(
                 files,
@@ -504,7 +535,7 @@ class StreamedData(FitData):
                 inspect=self._check_weights,
                 on_progress=files.on_progress,
             )
-        self.rows = self._columns.rows
+        self.rows, self.selections = self._columns.rows, None if files.is_filtered or self._columns.dropped else ()
         self.labels = self._labels_by_code(self._columns.labels)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
@@ -513,8 +544,9 @@ class StreamedData(FitData):
 
     def _check_weights(self, columns: Mapping[str, Array], before: int) -> None:
         """Check the weights and errors of a chunk, given the number of rows before it."""
+        known = None if self._may_lack_rows else before
         for weighting in self.weightings:
-            weighting.check(weighting.evaluate(columns, len(next(iter(columns.values())))), before)
+            weighting.check(weighting.evaluate(columns, len(next(iter(columns.values())))), known)
 
 
 def streaming_reason(dataset: DataSource, model: Model, options: FitOptions) -> str | None:

@@ -11,7 +11,6 @@ finite.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
@@ -76,15 +75,6 @@ class ModelOverRows(PreparedObjective):
         """The sum of the weights; the number of rows if there are no weights."""
         return self.data.total_weight
 
-    @property
-    def weighted_rows(self) -> int:
-        """The number of rows with a weight other than 0."""
-        if not self.is_weighted:
-            return self.rows
-        return int(
-            self.cached("counted rows", lambda: self.fold_columns({folds.WEIGHT}, _count_weighted, operator.add))
-        )
-
     @cached_property
     def components(self) -> int:
         """The number of components of the target of a row."""
@@ -92,19 +82,26 @@ class ModelOverRows(PreparedObjective):
 
     def select_rows(self, rows: folds.RowIndex) -> Self:
         """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""
-        return self.with_rows(self.data.select_rows(rows))
+        other = self.with_rows(self.data.select_rows(rows))
+        other.selections = folds.add_selection(self.selections, rows, self.rows)
+        return other
 
-    def without_zero_weights(self) -> Self:
-        """Return the objective without its rows of weight 0, which are no part of a sample."""
-        return self if self.weighted_rows == self.rows else self.select_rows(self.column(folds.WEIGHT) > 0)
+    def numbers_in_data(self, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+        """Return the numbers of rows among all rows of the data, counted from 0; None if they are not known."""
+        if self.selections is None:
+            return None
+        for selected, count in reversed(self.selections):
+            rows = folds.row_numbers(selected, count)[rows]
+        return rows
 
     def with_rows(self, rows: folds.Rows) -> Self:
         """Return the objective over other rows."""
         # A scale that is estimated on some rows holds for these only.
-        caches: dict[str, Any] = {"_row_cache": {}, "_point_cache": ((), {})}
-        other = copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
+        changed: dict[str, Any] = {"_row_cache": {}, "_point_cache": ((), {}), "evaluation_log": None}
+        changed["selections"] = self.selections if rows is self.data else None
+        other = copy_with(self, data=rows, settings=dict(self.settings), **changed)
         if self.settings[PRIOR_FACTOR]:
-            other.settings[PRIOR_FACTOR] *= self.total_weight / (other.total_weight or 1.0)
+            other.settings[PRIOR_FACTOR] *= self.total_weight / other.total_weight
         return other
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:
@@ -203,10 +200,6 @@ class ModelOverRows(PreparedObjective):
         return remember(self._row_cache, key, compute)
 
 
-def _count_weighted(columns: folds.ColumnArrays) -> int:
-    return int(np.count_nonzero(columns[folds.WEIGHT]))
-
-
 _HUGE_TARGET = 1e150  # the squares of larger numbers nearly overflow
 # What keeps the predictions of a loss in its domain.
 _LINKS = {"bce": "sigmoid", "poisson": "exp", "gamma": "exp", "negative_binomial": "exp"}
@@ -302,11 +295,12 @@ def check_target(objective: Objective) -> None:
 
 
 def describe_row(objective: Objective, row: int) -> str:
-    """Return a row, counted from 0, in words: its number, counted from 1, and its numbers."""
+    """Return a row, counted from 0, in words: its cells, and its number in the data, from 1, if that is known."""
     classes = objective.model.class_column
     its = objective.data.select_rows(slice(row, row + 1)).to_table().columns
     cells = ", ".join(f"{name} = {its[name][0]:g}" for name in objective.model.numeric if name != classes)
-    return f"row {row + 1} ({cells})"
+    number = objective.numbers_in_data(np.array([row]))
+    return f"the row with {cells}" if number is None else f"row {number[0] + 1} ({cells})"
 
 
 _MIN_PRODUCT_ROWS = 16_384  # rows beyond which Cholesky factorization of products is much faster than QR
@@ -323,8 +317,8 @@ class Objective(ModelOverRows):
     Args:
         model: `target ~ prediction`, or an expression that is itself the loss of a row.
         data: the columns by name, the path of a file, or a Dataset. Names in the model that are not columns are
-            parameters. Arrays, also of float32 and integers, are not copied, so later changes to them change the
-            objective.
+            parameters. Rows of weight 0 are left out. Without such rows arrays, also of float32 and integers, are not
+            copied, so later changes to them change the objective.
         options: the fields of `ObjectiveOptions`, as keywords.
 
     Attributes:
@@ -346,6 +340,9 @@ class Objective(ModelOverRows):
         groups: the labels of groups of rows, sorted; else None.
         has_relative_gradients: whether gradient methods divide gradients by the loss at the start.
         data: the rows, whose class column holds positions in `classes`; `origins`: see `Dataset`.
+        weightless_rows: the number of rows of the data that were left out because their weight is 0.
+        selections: how `data` were selected among all rows of the data, each with the number of rows before; None if
+            that is not known.
 
     Raises:
         ExpressionError: if the model cannot be parsed, if shapes do not fit, or if it lacks a parameter that is named.

@@ -128,9 +128,7 @@ def _structures(
     # Rows with equal predictors are in random order: files may have them sorted by the target.
     places = _shuffled(int(rows.sizes.max()))[np.arange(rows.count) - rows.spread(rows.starts)]
     order = np.lexsort((places, rows.column(predictor), groups))
-    order = order[rows.weights[order] > 0]  # residuals of weight 0 are 0, as if in a random order
-    sizes = np.bincount(groups[order], minlength=len(scales))
-    scores = structure_scores(residuals[:, order], sizes, has_equal_scatter=has_equal_scatter)
+    scores = structure_scores(residuals[:, order], rows.sizes, has_equal_scatter=has_equal_scatter)
     return np.asarray(scores.max(axis=0))
 
 

@@ -181,8 +181,6 @@ def unweighted_residuals(objective: Objective, theta: Array) -> Array:
 def robust_scale(objective: Objective, theta: Array) -> float:
     """Return the robust standard deviation of the weighted residuals: 1.4826 · MAD, consistent for normal residuals.
 
-    Rows with weight 0 are ignored.
-
     >>> round(robust_scale(Objective("y ~ a", {"y": [1, 2, 3, 4, 100]}), np.array([3.0])), 4)
     1.4826
     """
@@ -202,8 +200,8 @@ def influence_norms(batch: Batch, theta: Array, ranks: NDArray[np.intp] | int) -
     """
     objectives = [batch.objective_of(fit) for fit in range(len(theta))]
     sums = np.array([each.sum_rows(each.kernels.influence, at) for each, at in zip(objectives, theta, strict=True)])
-    mean, mean_square = (sums[:, 1:] / batch.weighted_counts[:, None]).T
-    correction = 1 + ranks / batch.weighted_counts * (mean_square / np.square(mean) - 1)
+    mean, mean_square = (sums[:, 1:] / batch.target_counts[:, None]).T
+    correction = 1 + ranks / batch.target_counts * (mean_square / np.square(mean) - 1)
     is_convex = (mean > 0) & (batch.scales > 0)
     return batch.scales * np.sqrt(sums[:, 0]) * correction, np.where(is_convex, mean, math.nan)
 
@@ -246,7 +244,7 @@ def robust_r_squared(objective: Objective, theta: Array) -> float:
 
 
 def _absolute_residuals(objective: Objective, theta: Array) -> Array:
-    """Return the absolute weighted residuals of all rows with a positive weight."""
+    """Return the absolute weighted residuals of all rows."""
     return _magnitudes(unweighted_residuals(objective, theta), _weights(objective))
 
 
@@ -255,8 +253,8 @@ def _weights(objective: Objective) -> Array | None:
 
 
 def _magnitudes(values: Array, weights: Array | None) -> Array:
-    """Return the absolute values of all rows with a positive weight, times the roots of the weights."""
-    return np.abs(values if weights is None else (values * np.sqrt(weights))[:, weights > 0])
+    """Return the absolute values of all rows, times the roots of the weights."""
+    return np.abs(values if weights is None else values * np.sqrt(weights))
 
 
 def residuals_between(low: float, high: float, block: Array, columns: ColumnArrays) -> tuple[int, int, Array]:
@@ -332,8 +330,7 @@ def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Arra
         return None
     target, *_, score = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones_like(target)
-    counted = np.flatnonzero(weight)  # scores of rows of weight 0 are no thresholds
-    order = counted[np.argsort(-score[counted], kind="stable")]
+    order = np.argsort(-score, kind="stable")
     is_last = np.append(np.diff(score[order]) != 0, True)  # the last of rows with equal scores
     true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
     if not (np.isin(target, (0, 1)).all() and np.isfinite(score).all() and true[-1] > 0 and false[-1] > 0):
@@ -595,14 +592,13 @@ def _least_squares_goodness(
 
 
 def sum_log_weights(objective: Objective) -> float:
-    """Return the sum of the logarithms of the positive weights, counted once per target component."""
+    """Return the sum of the logarithms of the weights, counted once per target component."""
     return float(objective.fold_columns({WEIGHT}, _block_log_weights, operator.add)) * objective.components
 
 
 def _block_log_weights(columns: ColumnArrays) -> float:
-    """Return the sum of the logarithms of the positive weights of a block."""
-    weight = columns[WEIGHT]
-    return float(np.sum(np.log(weight[weight > 0])))
+    """Return the sum of the logarithms of the weights of a block."""
+    return float(np.sum(np.log(columns[WEIGHT])))
 
 
 def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, rows: RowFigures | None) -> dict[str, Any]:
@@ -718,7 +714,7 @@ def has_equal_scatter(objective: Objective, theta: Array, scatter_trend: float) 
         scatter_trend: see `GoodnessOfFit`.
     """
     if objective.loss in row_sums.DISTRIBUTIONS:
-        count = objective.weighted_rows * objective.components
+        count = objective.rows * objective.components
         return bool(likelihood_sums(objective, theta).pearson_variance <= RESIDUALS.max_pearson_variance * count)
     return objective.kind is not LossKind.OTHER and not abs(scatter_trend) > RESIDUALS.systematic_sigmas
 
@@ -735,7 +731,7 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
         return []
     size, sentences = goodness.largest_residual / goodness.residual_std, []
     distance = size * math.sqrt((dof - 1) / (dof - size * size)) if size * size < dof else math.inf
-    limit = RESIDUALS.overdispersion_p / objective.weighted_rows
+    limit = RESIDUALS.overdispersion_p / objective.rows
     # The normal distribution, which is much faster, has lighter tails than Student's.
     if math.erfc(distance / math.sqrt(2)) < limit and student_tail(distance, dof - 1) < limit:
         weights = objective.column(WEIGHT) if objective.is_weighted else 1.0
@@ -771,7 +767,6 @@ def _residual_summary(objective: Objective, theta: Array, rank: int) -> dict[str
         is_robust = objective.kind is LossKind.ROBUST and not objective.is_network
         of_sample = _residual_summary(subsample(objective, RESIDUALS.structure_rows), theta, rank) if is_robust else {}
         return {name: value for name, value in of_sample.items() if name == "residual_std"}
-    objective = objective.without_zero_weights()
     residuals, sizes = unweighted_residuals(objective, theta), np.array([objective.rows])
     rows = GatheredRows(objective.table.columns.__getitem__, sizes, is_weighted=objective.is_weighted)
     of_rows = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)

@@ -45,14 +45,8 @@ class LikelihoodSums(NamedTuple):
     non_integers: Any
 
 
-def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
-    """Return the values of shape (components, rows) in rows with a positive weight, and their weights."""
-    if WEIGHT not in columns:
-        return values, np.ones_like(values)
-    weight = columns[WEIGHT]
-    counts = weight > 0
-    values = values[:, counts]
-    return values, np.broadcast_to(weight[counts], values.shape)
+def _block_weights(values: Array, columns: ColumnArrays) -> Array:
+    return np.broadcast_to(columns.get(WEIGHT, 1.0), values.shape)
 
 
 def block_likelihood(
@@ -68,9 +62,8 @@ def block_likelihood(
         values: the targets and the predictions.
         columns: the columns of the block.
     """
-    values, weights = _weighted_rows(values, columns)
-    y, p, w = values[:components], values[components:], weights[:components]
-    return np.array([*map(np.sum, row_likelihoods(loss, y, p, w, mean, shape))])
+    y, p = values[:components], values[components:]
+    return np.array([*map(np.sum, row_likelihoods(loss, y, p, _block_weights(y, columns), mean, shape))])
 
 
 def row_likelihoods(
@@ -259,8 +252,8 @@ def theta_slopes(components: int, theta: float, mean: float | None, values: Arra
     """Return the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
     of targets and predictions, or a mean in place of all predictions.
     """
-    values, weights = _weighted_rows(values, columns)
-    y, p, w = values[:components], values[components:] if mean is None else mean, weights[:components]
+    y, p = values[:components], values[components:] if mean is None else mean
+    w = _block_weights(y, columns)
     excess = (y - p) / (p + theta)
     (near, near_slope), (far, far_slope) = _digamma_remainders(np.array(theta)), _digamma_remainders(y + theta)
     score = np.log1p(excess) - excess + far - near
@@ -346,7 +339,7 @@ def figures_of_groups(batch: Batch, theta: Array, ranks: Array) -> list[RowFigur
         target, predictions = np.split(batch.evaluate(objective.kernels.by_row.target_and_prediction, points, fits), 2)
         gathered, residuals = batch.rows_of(fits), target - predictions
         weights = gathered.weights
-        if (objective.is_weighted and not (weights > 0).all()) or not np.isfinite(residuals).all():
+        if not np.isfinite(residuals).all():
             figures += [None] * count
             continue
         log_weights = gathered.totals(np.log(weights)) * objective.components

@@ -438,7 +438,7 @@ def batch_statistics(
             is_perfect = (lengths * lengths <= limits) & (limits < math.inf)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
         # The rounding errors of both sums of squares (Higham 2002, section 4.2) and of the residuals.
-        errors = np.finfo(np.float64).eps * batch.weighted_counts + 2 * np.sqrt(rounding / variations)
+        errors = np.finfo(np.float64).eps * batch.target_counts + 2 * np.sqrt(rounding / variations)
         r_squared[np.abs(r_squared) <= errors] = 0.0
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     unknown, zeros = np.broadcast_to([[[[math.nan]]], [[[0.0]]]], (2, len(theta), size, size))  # two floats in memory
@@ -467,14 +467,14 @@ def batch_statistics(
     rough = estimate
     if reason and matrices.triangles is not None:  # errors of least squares show which parameters the data determine
         inverses = matrices.inverses_by_units(matrices.triangles[:, :size, :size])
-        rough = _scaled_by_residuals(inverses, lengths, batch.weighted_counts - size, "")
+        rough = _scaled_by_residuals(inverses, lengths, batch.target_counts - size, "")
     is_imprecise = ~(rough.standard_errors <= largest[:, None] * np.abs(theta)) & ~on_bound
     is_imprecise &= size <= MAX_COVARIANCE_SIZE and (is_likelihood or objective.has_target)
     matrices_of_all = estimate.inverses if reason else correlations(estimate.inverses)
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate, matrices_of_all)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
     statistics = []
-    dofs = batch.weighted_counts - (ranks := size - estimate.nullities)
+    dofs = batch.target_counts - (ranks := size - estimate.nullities)
     rows = figures_of_groups(batch, theta, ranks) if with_goodness else None
     for fit, (norm, dof, rank) in enumerate(zip(lengths.tolist(), dofs.tolist(), ranks.tolist(), strict=True)):
         stderr = errors_by_name(objective, errors[fit])
@@ -571,7 +571,7 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
     """
     batch, objective = matrices.batch, matrices.batch.objective
     size, kind = objective.layout.size, objective.kind
-    dofs = batch.weighted_counts - size
+    dofs = batch.target_counts - size
     if objective.has_priors:
         return _posterior_covariances(matrices)
     if objective.is_penalised:
@@ -629,7 +629,7 @@ def _posterior_covariances(matrices: _Matrices) -> Covariances:
         hessians = hessians / unit[:, None, None]
     if objective.is_scale_estimated:
         slopes = matrices.gradients(batch.without_penalty()) / unit[:, None]
-        hessians = hessians - 2 / batch.weighted_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
+        hessians = hessians - 2 / batch.target_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
         definition = PROFILED_POSTERIOR
     covariances = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
     return covariances._replace(definition=definition)
@@ -643,7 +643,7 @@ def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: A
     its degrees of freedom count tr(inv(H)·I) parameters: Hastie, Tibshirani & Friedman 2009, section 7.6.
     """
     batch, theta, objective = matrices.batch, matrices.theta, matrices.batch.objective
-    plain, size, kind, counts = batch.without_penalty(), theta.shape[1], objective.kind, batch.weighted_counts
+    plain, size, kind, counts = batch.without_penalty(), theta.shape[1], objective.kind, batch.target_counts
     half = 0.5 if kind is LossKind.SQUARES else 1.0  # the Hessian of rss/2
     hessians = matrices.hessians(batch) * half
     if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and objective.family is None):

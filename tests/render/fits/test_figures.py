@@ -99,7 +99,7 @@ def test_a_target_that_does_not_vary_has_no_r_squared() -> None:
         assert "rss = " in stream.getvalue()
 
 
-def test_fixed_and_derived_quantities_and_rows_of_weight_0_are_in_the_report() -> None:
+def test_fixed_and_derived_quantities_and_rows_that_are_left_out_are_in_the_report() -> None:
     data = {"x": [1.0, 2, 3, 4, 5], "y": [2.0, 4, 5, 8, 9], "w": [1.0, 0, 1, 0, 1]}
     found = ad.fit("y ~ a*x + b", data, weights="w", fixed={"b": 0.125}, derive={"twice": "2*a"})
     stream = io.StringIO()
@@ -107,5 +107,6 @@ def test_fixed_and_derived_quantities_and_rows_of_weight_0_are_in_the_report() -
     lines = {cells[0]: cells[1:] for cells in map(str.split, stream.getvalue().splitlines()) if cells}
     assert lines["b"][:2] == ["0.125", "fixed"]
     assert float(lines["twice"][0]) == pytest.approx(2 * found.parameters["a"], rel=0.01)
-    assert f"  dof = {found.dof} (5 rows, 2 with weight 0, - 1 parameter)\n" in stream.getvalue()
+    assert f"  dof = {found.dof} (3 rows - 1 parameter)\n" in stream.getvalue()
+    assert "  rows left out because their weight is 0: 2\n" in stream.getvalue()
     assert found.dof == 2

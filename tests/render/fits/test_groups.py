@@ -169,8 +169,9 @@ def test_a_group_without_a_fit_has_its_reason_and_no_numbers(good: int) -> None:
     groups_report(found).write(Paper(shown))
     groups_csv(found).write(Paper(table))
     text = shown.getvalue()
-    assert text.startswith(f"y ~ a*x, by `g`: {good + 1} groups, {4 * good + 3} rows\n")
-    assert "  rows left out because of missing cells: 1\n" in text
+    assert text.startswith(f"y ~ a*x, by `g`: {good + 1} groups, {4 * good - 1} rows\n")
+    assert "  rows of all groups left out because a cell is missing: 1\n" in text
+    assert "  rows of all groups left out because their weight is 0: 4\n" in text
     assert f"  none: {reason}\n" in text
     cells = {line.split()[0]: line.split()[1:] for line in text.splitlines()[2:] if line}
     assert cells["g"][-1] == "R²"

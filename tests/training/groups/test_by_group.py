@@ -328,7 +328,7 @@ def test_missing_cells_and_columns() -> None:
     with pytest.raises(DataError, match="column `y`"):
         ad.fit_by("y ~ a*exp(-b*x)", data, "group")
     found = ad.fit_by("y ~ a*exp(-b*x)", data, "group", drop_missing=True)
-    assert (found.rows, found.dropped) == (79, 1)
+    assert (found.rows, found.notes) == (79, ("rows of all groups left out because a cell is missing: 1",))
     with pytest.raises(DataError, match="did you mean `group`"):
         ad.fit_by("y ~ a*exp(-b*x)", data, "groups")
     with pytest.raises(OptionError, match="every parameter is fixed"):
@@ -346,11 +346,11 @@ def test_a_report_has_the_groups_that_fail_and_the_rows_that_are_left_out(tmp_pa
     assert (first["rows"], first["parameters"]["a"]) == (3, pytest.approx(alone))
     assert (first["converged"], second["converged"]) == (True, False)
     assert first["notes"] == second["notes"] == ["rows of all groups left out because a cell is missing: 2"]
-    assert any("`log(x)` is nan in row 1" in warning for warning in second["warnings"])
+    assert any("`log(x)` is nan in row 4" in warning for warning in second["warnings"])
     assert "2 groups, 5 rows" in text
     assert "converged: 1 of 2" in text
-    assert "rows left out because of missing cells: 2" in text
-    assert "  B: the loss is nan at the start: `log(x)` is nan in row 1 (y = 2, x = -1) and 1 more" in text
+    assert "rows of all groups left out because a cell is missing: 2" in text
+    assert "  B: the loss is nan at the start: `log(x)` is nan in row 4 (y = 2, x = -1) and 1 more" in text
     assert text.stderr.startswith("1 of 2 groups failed; the first is B: the loss is nan")
 
 

@@ -437,17 +437,3 @@ def test_rows_are_drawn_with_replacement_as_often_as_there_are_rows(monkeypatch:
     assert np.mean(counts == 0) == pytest.approx(math.exp(-1), abs=0.04)
     monkeypatch.setattr(inference, "BOOTSTRAP", inference.BootstrapSettings(draw_rows=64))
     assert inference._draw_row_counts(np.random.default_rng(0), 1000).sum() == 1000
-
-
-@pytest.mark.parametrize("method", ["percentile", "bca"])
-def test_rows_of_weight_0_are_not_drawn(method: str) -> None:
-    generator = np.random.default_rng(5)
-    x = np.linspace(0.2, 3, 12)
-    data = {"x": x, "y": 2 * np.exp(-0.7 * x) + generator.normal(0, 0.1, 12), "w": np.ones(12)}
-    more = {name: np.append(values, np.full(30, 0.0 if name == "w" else 9.0)) for name, values in data.items()}
-    without, with_them = (
-        ad.fit("y ~ a*exp(-b*x)", rows, weights="w", bootstrap=200, bootstrap_method=method).intervals["bootstrap"]
-        for rows in (data, more)
-    )
-    for name, ends in without.items():
-        assert with_them[name] == pytest.approx(ends, rel=1e-6), name

@@ -137,16 +137,3 @@ def test_groups_of_large_whole_numbers_stay_apart(base: int) -> None:
     document = run_cli(["train", "y ~ a + b*x", "-", "--by", "id", "--json"], stdin="\n".join(["id,x,y", *rows])).json
     assert [str(group["by"]) for group in document["groups"]] == [str(base), str(base + 1)]
     assert [group["parameters"]["a"] for group in document["groups"]] == pytest.approx([0, 1], abs=1e-9)
-
-
-@pytest.mark.parametrize("model", ["species ~ softmax([a*x + b, 0])", "y ~ sigmoid(a*x + b)"])
-def test_rows_of_weight_0_are_not_counted_as_predicted(model: str) -> None:
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=40)
-    y = (x + generator.normal(size=40) > 0) * 1.0
-    data = {"x": x, "y": y, "species": np.where(y > 0, "u", "v"), "w": np.arange(40) % 3 * 1.0}
-    options: dict[str, Any] = {"loss": "bce"} if model.startswith("y") else {}
-    whole = fit(model, data, weights="w", **options)
-    rest = fit(model, {name: values[data["w"] > 0] for name, values in data.items()}, weights="w", **options)
-    assert whole.accuracy == rest.accuracy
-    assert whole.confusion is rest.confusion is None or whole.confusion.tolist() == rest.confusion.tolist()

