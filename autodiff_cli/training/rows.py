@@ -172,6 +172,19 @@ def add_selection(before: tuple[Selection, ...] | None, rows: RowIndex, count: i
     return None if before is None or count > MAX_COPIED_ROWS else (*before, (rows, count))
 
 
+def numbers_in_data(selections: tuple[Selection, ...] | None, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """Return the numbers of selected rows among all rows of the data, counted from 0; None if they are not known.
+
+    >>> numbers_in_data(((slice(1, None), 6), (np.array([0, 2, 4]), 5)), np.array([2])).tolist()
+    [5]
+    """
+    if selections is None:
+        return None
+    for selected, count in reversed(selections):
+        rows = row_numbers(selected, count)[rows]
+    return rows
+
+
 Kernel = TypeVar("Kernel", SumKernel, RowKernel)
 
 

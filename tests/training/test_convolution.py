@@ -96,6 +96,8 @@ def test_it_needs_data_in_order_and_all_rows() -> None:
     twice = np.array([*T[:5], T[4], *T[6:]])
     with pytest.raises(DataError, match="`t` must rise from row to row; in row 6 it does not"):
         fit(MODEL, decay() | {"t": twice})
+    with pytest.raises(DataError, match="in row 6 it does not"):  # of the data, the first of which is left out
+        fit(MODEL, decay() | {"t": twice, "y": np.array([np.nan, *decay()["y"][1:]])}, drop_missing=True)
     for response in (-PULSE, 0 * PULSE):
         with pytest.raises(DataError, match="the response `r` has no positive area"):
             fit(MODEL, decay() | {"r": response})

@@ -113,12 +113,8 @@ def check_labels(
     if levels is not None:
         is_unknown = ~np.isin(new_levels.astype(str), [*map(str, levels)])[labels.codes]
         if is_unknown.any():
-            row = int(np.argmax(is_unknown))
-            listed = format_names([*map(str, levels)], "`")
-            raise DataError(
-                f"row {row + 1}, column `{name}`: the model was not fitted with the level "
-                f"`{new_levels[labels.codes[row]]}`, only with {listed}"
-            )
+            unknown, listed = new_levels[labels.codes[np.argmax(is_unknown)]], format_names([*map(str, levels)], "`")
+            raise DataError(f"column `{name}`: the model was not fitted with the level `{unknown}`, only with {listed}")
     return labels.codes.reshape(array.shape), new_levels
 
 

@@ -88,11 +88,7 @@ class ModelOverRows(PreparedObjective):
 
     def numbers_in_data(self, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
         """Return the numbers of rows among all rows of the data, counted from 0; None if they are not known."""
-        if self.selections is None:
-            return None
-        for selected, count in reversed(self.selections):
-            rows = folds.row_numbers(selected, count)[rows]
-        return rows
+        return folds.numbers_in_data(self.selections, rows)
 
     def with_rows(self, rows: folds.Rows) -> Self:
         """Return the objective over other rows."""

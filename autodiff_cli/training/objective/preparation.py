@@ -31,7 +31,7 @@ from autodiff_cli.training.objective import parameters as layouts
 from autodiff_cli.training.objective.kernels import Kernels, build_graphs, choose_loss
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
-from autodiff_cli.training.rows import GROUP
+from autodiff_cli.training.rows import GROUP, numbers_in_data
 
 T = TypeVar("T")
 
@@ -261,8 +261,10 @@ def _convolution_values(parsed: models.Model, data: loading.FitData) -> dict[str
         places, response = map(rows.column, columns)
         steps = np.diff(places)
         if not (steps > 0).all():
-            row = int(np.argmin(steps > 0)) + 2
-            raise dialect.DataError(f"convolve: `{columns[0]}` must rise from row to row; in row {row} it does not")
+            row = int(np.argmin(steps > 0)) + 1
+            number = numbers_in_data(data.selections, np.array([row]))
+            place = f"at {places[row]:.15g}" if number is None else f"in row {number[0] + 1}"
+            raise dialect.DataError(f"convolve: `{columns[0]}` must rise from row to row; {place} it does not")
         widths = (np.append(steps, 0) + np.append(0, steps)) / 2
         area = float(widths @ response)
         if not area > 0:
