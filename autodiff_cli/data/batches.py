@@ -126,24 +126,19 @@ class LabelColumn:
             DataError: for numbers that are not whole, and for text that is not valid Unicode.
         """
         if all(isinstance(label, int | float) for label in self.values):
-            for code, value in enumerate(self.values):
+            for value in self.values:
                 if abs(value) >= _LABEL_LIMIT or value != round(value):
                     if not are_whole and not (isinstance(value, float) and abs(value) >= _LABEL_LIMIT):
                         floats = np.array(self.values, np.float64)
                         return floats if len({*floats}) == len({*self.values}) else np.array([*map(str, self.values)])
                     reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
-                    raise DataError(f"{self._location(code, name)}: {reason}")
+                    raise DataError(f"column `{name}`: {reason}")
             return np.array([int(value) for value in self.values], np.int64)
-        for code, value in enumerate(map(str, self.values)):
+        for value in map(str, self.values):
             if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
                 problem = "has a NUL character" if "\0" in value else "is not Unicode text"
-                raise DataError(f"{self._location(code, name)}: {value!r} {problem}")
+                raise DataError(f"column `{name}`: {value!r} {problem}")
         return np.array([*map(str, self.values)])
-
-    def _location(self, code: int, name: str) -> str:
-        """Return where a label occurs first. Of streamed rows only the column is known."""
-        rows = np.flatnonzero(self.codes == code)
-        return f"row {rows[0] + 1}, column `{name}`" if len(rows) else f"column `{name}`"
 
 
 def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:

@@ -390,7 +390,7 @@ def test_nul_bytes_are_not_an_encoding(content: bytes, message: str) -> None:
 def test_labels_with_nul_characters_are_refused() -> None:
     """NumPy drops them at the end of a text, so that different labels would be one."""
     column = open_data(["-"], io.BytesIO(b"y,g\n1,a\0\n2,a\n3,a\0\n")).load((), labels=["g"]).labels["g"]
-    with pytest.raises(DataError, match=r"row 1, column `g`: 'a\\x00' has a NUL character"):
+    with pytest.raises(DataError, match=r"column `g`: 'a\\x00' has a NUL character"):
         column.levels("g")
 
 

@@ -74,15 +74,15 @@ def test_a_label_that_is_missing_is_named_or_its_row_left_out(tmp_path: Path) ->
         (["a"] * 6, "column `k` has only one class, a; a classification needs at least two"),
         ([7] * 6, "column `k` has only one class, 7"),
         (list("abcdef"), "column `k` has 6 different values in 6 rows: it is hardly a class"),
-        ([0.5, 1, 2, 1, 2, 1], "row 1, column `k`: a label must be a whole number below 2.63 or text, not 0.5"),
-        ([1e308, 1, 2, 1, 2, 1], "row 1, column `k`: a label must be a whole number below 2.63 or text, not 1e.308"),
+        ([0.5, 1, 2, 1, 2, 1], "column `k`: a label must be a whole number below 2.63 or text, not 0.5"),
+        ([1e308, 1, 2, 1, 2, 1], "column `k`: a label must be a whole number below 2.63 or text, not 1e.308"),
         (
             np.array([1, 2**63, 1, 2, 1, 2], dtype=np.uint64),
-            "row 2, column `k`: a label must be a whole number below 2.63",
+            "column `k`: a label must be a whole number below 2.63",
         ),
         ([[1], [2], [3], [1], [2], [3]], "expected one label per row"),
         (list("aba"), "the columns differ in length"),
-        (["a", "b\udcff", "a", "b", "a", "b"], r"row 2, column `k`: 'b\\udcff' is not Unicode text"),
+        (["a", "b\udcff", "a", "b", "a", "b"], r"column `k`: 'b\\udcff' is not Unicode text"),
     ],
 )
 def test_columns_that_hold_no_classes(labels: Any, message: str) -> None:
