@@ -323,7 +323,7 @@ def _checked_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowB
 
     row = 1
     for block in file.iter_blocks([*gradients.columns, *gradients.error_columns], BLOCK_ROWS, is_filtered=True):
-        check_error_columns(block.columns, gradients.error_columns, row)
+        check_error_columns(block.columns, gradients.error_columns, None if file.options.where else row)
         row += len(block.cells)
         yield block
 

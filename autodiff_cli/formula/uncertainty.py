@@ -549,18 +549,16 @@ def _length(parts: Sequence[Node]) -> Node:
     return functools.reduce(hypot, parts) if len(parts) > 1 else abs_(parts[0])
 
 
-def check_error_columns(columns: Mapping[str, NDArray[Any]], names: Iterable[str], first_row: int) -> None:
+def check_error_columns(columns: Mapping[str, NDArray[Any]], names: Iterable[str], first_row: int | None) -> None:
     """Raise ExpressionError for a negative or infinite error in a column, with its row.
 
     Args:
         columns: some rows of all columns.
         names: the columns of errors.
-        first_row: the number of the first of these rows.
+        first_row: the number of the first of these rows; None if it is not known.
     """
     for name in names:
         bad = np.flatnonzero(~((columns[name] >= 0) & (columns[name] < math.inf)))
         if bad.size:
-            shown = columns[name][bad[0]]
-            raise ExpressionError(
-                f"row {first_row + int(bad[0])}: the error in column `{name}` must be 0 or positive, not {shown:g}"
-            )
+            shown, place = columns[name][bad[0]], "" if first_row is None else f"row {first_row + int(bad[0])}: "
+            raise ExpressionError(f"{place}the error in column `{name}` must be 0 or positive, not {shown:g}")

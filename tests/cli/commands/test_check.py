@@ -235,6 +235,7 @@ def test_a_file_of_points_has_a_standard_error_per_row(tmp_path: Path) -> None:
         ("--sigma x=sz", "there is no column `sz`; the columns are x, sx"),
         ("--sigma x=-1", "the error of `x` must be 0 or positive, or an array of such errors, not -1"),
         ("--sigma x=sx", "row 2: the error in column `sx` must be 0 or positive, not -0.5"),
+        ("--sigma x=sx --where 'x > 1'", "error: the error in column `sx` must be 0 or positive, not -0.5"),
         ("--sigma z=1", "no variable `z`"),
         ("--sigma x=1 --correlation x,y=0.5", "correlation of `y`: it is not an uncertain input"),
         ("--sigma x=1 --monte-carlo 100", "cannot be combined with --at"),
