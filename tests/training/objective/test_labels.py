@@ -76,10 +76,7 @@ def test_a_label_that_is_missing_is_named_or_its_row_left_out(tmp_path: Path) ->
         (list("abcdef"), "column `k` has 6 different values in 6 rows: it is hardly a class"),
         ([0.5, 1, 2, 1, 2, 1], "column `k`: a label must be a whole number below 2.63 or text, not 0.5"),
         ([1e308, 1, 2, 1, 2, 1], "column `k`: a label must be a whole number below 2.63 or text, not 1e.308"),
-        (
-            np.array([1, 2**63, 1, 2, 1, 2], dtype=np.uint64),
-            "column `k`: a label must be a whole number below 2.63",
-        ),
+        (np.array([1, 2**63, 1, 2, 1, 2], dtype=np.uint64), "column `k`: a label must be a whole number below 2.63"),
         ([[1], [2], [3], [1], [2], [3]], "expected one label per row"),
         (list("aba"), "the columns differ in length"),
         (["a", "b\udcff", "a", "b", "a", "b"], r"column `k`: 'b\\udcff' is not Unicode text"),
