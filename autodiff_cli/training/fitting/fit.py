@@ -717,7 +717,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
 def left_out(objective: Objective) -> list[str]:
     """Return a sentence for each reason for which rows of the data are left out."""
     whose = " of all groups" * (objective.groups is not None)
-    reasons = {"a cell is missing": objective.data.dropped, "their weight is 0": objective.weightless_rows}
+    reasons = {"a cell is missing": objective.data.dropped, "their weight is 0": objective.zero_weight_rows}
     return [f"rows{whose} left out because {reason}: {count}" for reason, count in reasons.items() if count]
 
 

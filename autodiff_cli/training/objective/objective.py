@@ -336,7 +336,7 @@ class Objective(ModelOverRows):
         groups: the labels of groups of rows, sorted; else None.
         has_relative_gradients: whether gradient methods divide gradients by the loss at the start.
         data: the rows, whose class column holds positions in `classes`; `origins`: see `Dataset`.
-        weightless_rows: the number of rows of the data that were left out because their weight is 0.
+        zero_weight_rows: the number of rows of the data that were left out because their weight is 0.
         selections: how `data` were selected among all rows of the data, each with the number of rows before; None if
             that is not known.
 

@@ -168,7 +168,7 @@ class PreparedObjective:
                 raise OptionError(f"bounds: `{name}` must be a number that is fitted, to be compared with another one")
         self.shares = layouts.mixture_shares(resolved.program, layout) if options.likelihood else ()
         self.data, self.is_weighted = data.build_rows(kernels.graphs), data.is_weighted
-        self.origins, self.weightless_rows = dict(dataset.origins), data.rows - self.data.rows
+        self.origins, self.zero_weight_rows = dict(dataset.origins), data.rows - self.data.rows
         self.selections = data.selections
         notes: list[str] = []
         loss = kernels.loss_graphs

@@ -55,7 +55,7 @@ def columns(rows: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def with_weightless(data: dict[str, Any]) -> dict[str, Any]:
+def with_zero_weights(data: dict[str, Any]) -> dict[str, Any]:
     hostile = {"x": 1e5, "y": -1e9, "z": 1e7, "count": 10**12, "hit": 7.0, "kind": "p", "g": "u", "w": 0.0}
     return {name: np.insert(values, [0, 3, 3, len(values)], hostile[name]) for name, values in data.items()}
 
@@ -74,7 +74,7 @@ def is_fast(model: str, options: dict[str, Any]) -> bool:
 @each("model, options", CASES, quick=is_fast)
 def test_every_figure_is_the_one_without_them(model: str, options: dict[str, Any]) -> None:
     data = columns(24)
-    alone, found = (ad.fit(model, rows, weights="w", **options) for rows in (data, with_weightless(data)))
+    alone, found = (ad.fit(model, rows, weights="w", **options) for rows in (data, with_zero_weights(data)))
     assert NOTE in found.notes
     assert found.rows == alone.rows
     assert document(found) == document(alone)
@@ -83,7 +83,7 @@ def test_every_figure_is_the_one_without_them(model: str, options: dict[str, Any
 @pytest.mark.parametrize("size", [{}, {"batch_size": 4, "optimizer": "adam", "epochs": 3}])
 def test_streamed_rows_without_weight_are_left_out_too(tmp_path: Path, size: dict[str, Any]) -> None:
     fits = []
-    for name, data in {"alone": columns(24), "whole": with_weightless(columns(24))}.items():
+    for name, data in {"alone": columns(24), "whole": with_zero_weights(columns(24))}.items():
         path = tmp_path / f"{name}.csv"
         path.write_text(
             "\n".join(map(",".join, [[*data], *(map(str, row) for row in zip(*data.values(), strict=True))]))
@@ -106,7 +106,7 @@ def test_groups_are_those_without_them(options: dict[str, Any]) -> None:
     """A group of which all rows have weight 0 has no fit, and says why."""
     data = columns(48)
     model = "count ~ exp(a + b*x)" if "family" in options else "y ~ a*exp(-b*x)"
-    alone, found = (ad.fit_by(model, rows, by="g", weights="w", **options) for rows in (data, with_weightless(data)))
+    alone, found = (ad.fit_by(model, rows, by="g", weights="w", **options) for rows in (data, with_zero_weights(data)))
     assert [document(group.fit) for group in found] == [document(group.fit) for group in alone]
     data["w"] = np.where(data["g"] == "v", 0.0, data["w"])
     without = ad.fit_by(model, data, by="g", weights="w", **options)
@@ -119,7 +119,7 @@ def test_groups_are_those_without_them(options: dict[str, Any]) -> None:
 def test_models_are_compared_without_them() -> None:
     data = columns(24)
     alone, found = (
-        ad.compare(["y ~ a*exp(-b*x)", "y ~ a"], each, weights="w").models for each in (data, with_weightless(data))
+        ad.compare(["y ~ a*exp(-b*x)", "y ~ a"], each, weights="w").models for each in (data, with_zero_weights(data))
     )
     assert [model.cv_error for model in found] == [model.cv_error for model in alone]
     assert None not in [model.cv_error for model in alone]
