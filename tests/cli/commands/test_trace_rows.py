@@ -119,8 +119,8 @@ def test_rows_with_errors_of_their_own_add_up_to_the_loss_of_the_fit(loss: str, 
     )
     assert np.average(rows, weights=weights) == pytest.approx(fit["loss"], rel=1e-9)
     shown = json.loads(re.findall(r'id="record"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)[0])
-    first = int(re.findall(r'"rows":\[(\d+),', page.read_text())[0])  # which has a weight
-    assert first == (2 if weighting == "--weights n" else 1)
+    first, count = map(int, re.findall(r'"rows":\[(\d+),[^]]*\],"count":(\d+)', page.read_text())[0])
+    assert (first, count) == (2 if weighting == "--weights n" else 1, 6)  # the first that has a weight
     assert shown["nodes"][int(shown["output"])]["value"] == pytest.approx(rows[first - 1], rel=1e-6)
 
 

@@ -160,6 +160,17 @@ def test_a_weight_that_is_none_is_named_by_its_row(folder: Path, client: Any) ->
     assert "row 15001 has -1" in there[0]
 
 
+@pytest.mark.parametrize("where", [None, "x > 0"])
+def test_a_row_is_named_by_its_number_if_none_is_left_out(where: str | None, folder: Path, client: Any) -> None:
+    path = folder / "outlier.csv"
+    x = np.arange(-50.0, ROWS - 50)
+    path.write_text(text({"x": x, "y": x + np.where(x == 100, 30, np.cos(9 * x))}))
+    with connect_cluster(client) as cluster:
+        fit = fit_dataset("y ~ a*x", open_data([str(path)], options=FileOptions(where=where)), options(cluster))
+    [outlier] = [warning for warning in fit.warnings if "is an outlier" in warning]
+    assert outlier.startswith("the row with" if where else "row 151 (y = 130, x = 100)")
+
+
 def test_a_file_that_a_worker_does_not_find_is_named(
     folder: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
