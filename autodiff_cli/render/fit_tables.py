@@ -246,6 +246,8 @@ def _write_comparison(paper: Paper, comparison: Comparison) -> None:
             paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)
+    common = set.intersection(*({*one.fit.notes} for one in comparison.models))
+    paper.section("notes", [note for note in comparison.models[0].fit.notes if note in common])
     warnings = [f"{places[one.fit.model]}  {text}" for one in comparison.models for text in _model_warnings(one)]
     paper.section("warnings", warnings, Style.WARNING)
 

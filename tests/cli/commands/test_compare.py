@@ -55,6 +55,16 @@ def test_starts_are_for_the_models_that_have_them() -> None:
     expect_refusal(run_cli(["compare", DECAY, *MODELS, "--q", "0.5"]), "the models have no parameter `q`")
 
 
+def test_the_report_says_which_rows_no_model_was_fitted_to(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y,w\n1,1,1\n,2,1\n3,3.1,0\n4,4,1\n5,5.3,2\n6,6.1,1\n")
+    output = run_cli(f'compare "y ~ a*x+b" "y ~ a" {path} --weights w --drop-missing')
+    assert output.splitlines()[0] == "2 models fitted to 4 rows, best first"
+    assert output.endswith(
+        "notes\n  rows left out because a cell is missing: 1\n  rows left out because their weight is 0: 1\n"
+    )
+
+
 def test_one_model_that_fails_does_not_stop_the_others() -> None:
     output = run_cli(["compare", DECAY, MODELS[0], "y ~ a*log(x - 9) + b", "--json"])
     assert output.status == 0
