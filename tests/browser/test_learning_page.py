@@ -431,6 +431,17 @@ def unit_signs(page: Page, count: int) -> list[float]:
     return [float(sign) for sign in cells[:count]]
 
 
+def test_rows_have_their_numbers_in_the_data_and_rows_of_weight_0_are_left_out(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x,y,w\n1,9,0\n2,2.1,1\n3,2.9,1\n4,9,0\n5,5.2,1\n")
+    learned(page, tmp_path, f'"y ~ a*x" {tmp_path / "rows.csv"} --weights w')
+    row, text = page.get_by_label("Row", exact=True), page.locator("#row-text")
+    assert row.input_value() == "2"
+    assert text.inner_text() == "y = 2.1, x = 2"
+    for typed, shown in (("5", "y = 5.2, x = 5"), ("1", "row 2 is the nearest on this page: y = 2.1, x = 2")):
+        row.fill(typed)
+        assert text.inner_text() == shown
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "line",

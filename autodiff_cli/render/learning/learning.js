@@ -202,7 +202,7 @@ const resizing = new ResizeObserver(() => {
 for (const figure of pictures.querySelectorAll("figure")) resizing.observe(figure);
 
 setEpoch(0);
-Object.assign(byId("row"), { max: recording.count, value: 1 });
+Object.assign(byId("row"), { max: recording.count, value: recording.rows[0] });
 if (!isShown || recording.classes || targets.some(Array.isArray)) recording.chains = null;
 if (recording.chains) byId("draw").max = recording.chains[0].length - 1;
 showAll();
