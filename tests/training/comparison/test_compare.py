@@ -167,7 +167,7 @@ def test_cross_validation_of_a_descent_knows_nothing_of_the_held_out_rows(model:
     generator = np.random.default_rng(0)
     x, z = generator.uniform(-2, 2, 120), generator.normal(size=120)
     data = {"x": x, "z": z, "y": np.sin(2 * x) + 0.6 * generator.normal(size=120)}
-    options = {"optimizer": optimizer, "epochs": 150}
+    options = {"optimizer": optimizer, "epochs": amount(30, 150, 150)}
     found = ad.compare([model, "y ~ p + q*z"], data, folds=3, **options)
     part_of, squares = assign_folds(120, 3, 0), []
     for fold in range(3):
@@ -246,11 +246,13 @@ def test_bounds_limit_the_parameters_of_the_models_that_have_them() -> None:
     data = {"x": x, "y": 2 * np.exp(-0.4 * x) + np.exp(-1.5 * x) - 0.2 + 0.05 * np.cos(7 * np.arange(30))}
     two, one, flat = "y ~ a*exp(-k1*x) + b*exp(-k2*x)", "y ~ a*exp(-k1*x) + c", "y ~ c"
     bounds: dict[str, Any] = {"k1": (0, "k2"), "k2": (None, 5), "c": (0, None)}
-    found = ad.compare([two, one, flat], data, bounds=bounds, starts=3, folds=0)
+    start = {"a": 2, "k1": 0.4, "b": 1, "k2": 1.5, "c": 0.1}
+    found = ad.compare([two, one, flat], data, bounds=bounds, start=start, starts=3, folds=0)
     fits = {each.fit.model: each.fit for each in found.models}
     alone = {two: {"k1": (0, "k2"), "k2": (None, 5)}, one: {"k1": (0, None), "c": (0, None)}, flat: {"c": (0, None)}}
     for model, limits in alone.items():
-        fit = ad.fit(model, data, bounds=limits, starts=3, no_columns=True)
+        own = {name: value for name, value in start.items() if re.search(rf"\b{name}\b", model)}
+        fit = ad.fit(model, data, bounds=limits, start=own, starts=3, no_columns=True)
         assert fits[model].parameters == fit.parameters
         assert fits[model].bounds == fit.bounds
     assert fits[one].parameters["c"] == 0
