@@ -182,12 +182,13 @@ def test_residuals_in_order_of_the_predictor_are_scored_alone_and_in_groups(loss
     y[:3] += 40
     weights = np.where(np.arange(60) % 7, generator.uniform(0.2, 3, 60), 0.0) if weighted else np.ones(60)
     objective = ad.Objective("y ~ a + b*x", {"x": x, "y": y}, loss=loss, weights=weights if weighted else None)
-    groups, theta = [np.arange(30), np.arange(30, 60)], np.array([[1.1, 0.9], [0.8, 1.2]])
+    read = np.flatnonzero(weights)
+    groups, theta = np.split(np.arange(len(read)), [np.sum(read < 30)]), np.array([[1.1, 0.9], [0.8, 1.2]])
     together = GroupBatch(objective, groups)
     found = [residual_structure(objective.select_rows(rows), at) for rows, at in zip(groups, theta, strict=True)]
     wanted = []
     for rows, (a, b) in zip(groups, theta, strict=True):
-        used = rows[weights[rows] > 0]
+        used = read[rows]
         residuals = ((y - a - b * x) * np.sqrt(weights))[used]
         limit = 1.345 * 1.4826022185 * np.median(np.abs(residuals)) if loss == "huber" else np.inf
         ordered = np.clip(residuals, -limit, limit)[np.argsort(x[used])]
