@@ -681,7 +681,7 @@ def test_the_inverse_of_a_predicted_value_is_where_it_was_predicted(slope: float
     """Values at the upper end of the range were not found, and in wide ranges they were far off."""
     x = np.linspace(0, 7, 8)
     fit = ad.fit("y ~ a + b*x", {"x": x, "y": 1 + slope * x + 0.2 * np.cos(40 * x)})
-    for place in (0.3, 7.0):
+    for place in (0.3, 7.0, 2.5)[: amount(2, 3, 3)]:
         reading = float(fit.predict({"x": [place]})[0])
         (found,) = fit.inverse("x", reading, limits=limits)
         assert found.value == pytest.approx(place, rel=1e-12), place
