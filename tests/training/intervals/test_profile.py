@@ -359,15 +359,15 @@ def test_a_fit_that_patience_ended_is_reported_also_if_its_profile_finds_a_bette
 def test_several_targets_of_counts_have_the_profiles_of_one_column() -> None:
     x = np.arange(12.0)
     n, m = np.round(np.exp(1 + 0.1 * x)), np.round(np.exp(2 - 0.05 * x) + np.cos(x))
-    options: dict[str, Any] = {"family": "poisson", "profile": True}
-    several = ad.fit("[n, m] ~ [exp(a + b*x), exp(c + b*x)]", {"x": x, "n": n, "m": m}, **options)
+    options: dict[str, Any] = {"family": "poisson", "profile": True, "start": {"a": 1, "b": 0.1}}
+    several = ad.fit("[n, m] ~ [exp(a + b*x), exp(a)]", {"x": x, "n": n, "m": m}, **options)
     stacked = {"x": np.tile(x, 2), "n": np.concatenate((n, m)), "u": np.repeat([1.0, 0.0], 12)}
-    single = ad.fit("n ~ exp(u*a + (1 - u)*c + b*x)", stacked, **options)
+    single = ad.fit("n ~ exp(a + u*b*x)", stacked, **options)
     for name, ends in single.intervals["profile"].items():
         assert several.intervals["profile"][name] == pytest.approx(ends, rel=1e-6), name
 
 
-@each("seed", range(8), quick=lambda seed: seed < 3)
+@each("seed", range(8), quick=lambda seed: seed in (3, 4))
 def test_an_interval_ends_at_0_where_the_model_does(seed: int) -> None:
     """In terms of the root of `b`, a line has the limits of its standard error."""
     generator = np.random.default_rng(seed)
@@ -513,13 +513,18 @@ def test_the_profile_of_a_line_with_ordered_parameters_is_that_of_quadratic_prog
     assert fit.intervals["profile"]["c"] == pytest.approx(wanted, abs=1e-6)
 
 
-def test_intervals_keep_an_order_of_parameters() -> None:
+@each("level, a, b", [
+    (0.95, (1.354605, 3.165158), (0.325548, 2.124821)),
+    (0.8, (2.133595, 3.037282), (0.463150, 1.363793)),
+], quick=lambda level, a, b: level < 0.9)  # fmt: skip
+def test_intervals_keep_an_order_of_parameters(level: float, a: Any, b: Any) -> None:
     x = np.linspace(0, 6, 14)
     y = 2 * np.exp(-0.4 * x) + 1.5 * np.exp(-1.2 * x) + 0.05 * np.random.default_rng(0).normal(size=14)
-    fit = ad.fit("y ~ a*exp(-k1*x) + b*exp(-k2*x)", {"x": x, "y": y}, profile=True, bounds={"k1": (0, "k2")})
+    options: dict[str, Any] = {"profile": True, "confidence": level, "bounds": {"k1": (0, "k2")}}
+    fit = ad.fit("y ~ a*exp(-k1*x) + b*exp(-k2*x)", {"x": x, "y": y}, **options)
     # If the terms exchanged their places on the way, the limits of `a` and `b` would be the same.
-    assert fit.intervals["profile"]["a"] == pytest.approx((1.354605, 3.165158), rel=1e-4)
-    assert fit.intervals["profile"]["b"] == pytest.approx((0.325548, 2.124821), rel=1e-4)
+    assert fit.intervals["profile"]["a"] == pytest.approx(a, rel=1e-4)
+    assert fit.intervals["profile"]["b"] == pytest.approx(b, rel=1e-4)
     line = 1 + 1.04 * x + 0.05 * np.random.default_rng(0).normal(size=14)
-    fit = ad.fit("y ~ a + b*x", {"x": x, "y": line}, bootstrap=200, bounds={"a": (None, "b")}, derive={"gap": "b - a"})
+    fit = ad.fit("y ~ a + b*x", {"x": x, "y": line}, bootstrap=50, bounds={"a": (None, "b")}, derive={"gap": "b - a"})
     assert fit.intervals["bootstrap"]["gap"][0] == 0  # free fits of some samples have a negative one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -24,7 +25,7 @@ def grown(rate: float) -> dict[str, Any]:
 @each(
     "model, rate",
     [("a*exp(b*t)", 0.3), ("a*exp(b*t) + c", 0.03), ("a*2^(t/b)", 0.17), ("a*exp(b*t) + c", -0.3)],
-    quick=lambda model, rate: rate in (0.3, 0.03),
+    quick=lambda model, rate: rate == 0.3,
 )
 def test_a_fit_does_not_depend_on_the_origin_of_its_column(model: str, rate: float) -> None:
     """Variances of `a` are beyond floats where its errors are above 1e154 or below 1e-162."""
@@ -44,7 +45,7 @@ def test_a_fit_does_not_depend_on_the_origin_of_its_column(model: str, rate: flo
     np.testing.assert_allclose(bands.prediction_high, shifted_bands.prediction_high, rtol=1e-6)
 
 
-@each("model, rate", [("y ~ a*exp(b*t) + c", 0.5), ("y ~ a*2^(t/b)", -0.6)])
+@each("model, rate", [("y ~ a*exp(b*t) + c", 0.5), ("y ~ a*2^(t/b)", -0.6)], quick=lambda model, rate: rate > 0)
 def test_a_fit_beyond_floats_says_how_to_write_the_model_and_then_converges(model: str, rate: float) -> None:
     data = grown(rate)
     failed = ad.fit(model, data)
@@ -56,23 +57,21 @@ def test_a_fit_beyond_floats_says_how_to_write_the_model_and_then_converges(mode
 
 
 @each(
-    "family",
-    ["poisson", "quasipoisson", "negative_binomial", "gamma"],
-    quick=lambda family: family in ("poisson", "gamma"),
+    "family, rate",
+    itertools.product(("poisson", "quasipoisson", "negative_binomial", "gamma"), (-0.05, -0.25)),
+    quick=lambda family, rate: (family, rate) in (("poisson", -0.25), ("gamma", -0.05)),
 )
-def test_standard_errors_of_families_do_not_depend_on_the_origin_of_their_column(family: str) -> None:
+def test_standard_errors_of_families_do_not_depend_on_the_origin_of_their_column(family: str, rate: float) -> None:
     """They come from second derivatives, which are wrong where a fit stops on the slope of the valley."""
-    generator = np.random.default_rng(1)
-    for rate in (-0.05, -0.25):
-        counts = generator.poisson(80 * np.exp(rate * (YEARS - YEARS[0 if rate > 0 else -1]))) + 1.0
-        data = {"t": YEARS, "n": counts}
-        found, centred = (ad.fit(f"n ~ a*exp(b*{t})", data, family=family) for t in ("t", "(t - 2005)"))
-        assert centred.converged
-        if found.converged:
-            assert found.parameters["b"] == pytest.approx(centred.parameters["b"], rel=1e-6)
-            assert found.stderr["b"] == pytest.approx(centred.stderr["b"], rel=1e-4)
-        assert found.converged or any("are far from 0" in each for each in found.warnings)
-        assert found.converged == (rate == -0.05)
+    counts = np.random.default_rng(1).poisson(80 * np.exp(rate * (YEARS - YEARS[-1]))) + 1.0
+    data = {"t": YEARS, "n": counts}
+    found, centred = (ad.fit(f"n ~ a*exp(b*{t})", data, family=family) for t in ("t", "(t - 2005)"))
+    assert centred.converged
+    if found.converged:
+        assert found.parameters["b"] == pytest.approx(centred.parameters["b"], rel=1e-6)
+        assert found.stderr["b"] == pytest.approx(centred.stderr["b"], rel=1e-4)
+    assert found.converged or any("are far from 0" in each for each in found.warnings)
+    assert found.converged == (rate == -0.05)
 
 
 @each("model", ["v*t/(k + t)", "a*t*exp(b*z)", "1/(1 + exp(-r*t))", "a*exp(b*(t - 1990))", "a*t^k"])

@@ -55,8 +55,8 @@ def test_constants_but_pi_are_parameters(model: str, name: str, tmp_path: Any) -
 
 def test_the_way_to_write_eulers_number_is_suggested() -> None:
     hint = "write `exp(x)` for a power of Euler's number"
-    assert any(hint in note for note in fit("v ~ a*e^(-b*t)", DATA).notes)
-    assert not any(hint in note for note in fit("v ~ a*e^(-b*t)", DATA, start={"e": 2}).notes)
+    assert any(hint in note for note in fit("v ~ a*e^(-b*t)", DATA, epochs=2).notes)
+    assert not any(hint in note for note in fit("v ~ a*e^(-b*t)", DATA, epochs=2, start={"e": 2}).notes)
 
 
 @pytest.mark.parametrize("name", ["inf", "nan"])

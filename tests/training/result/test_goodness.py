@@ -250,7 +250,7 @@ def test_a_target_that_is_the_same_in_all_rows_is_fitted(model: str, constant: f
     """It has no variation with which rounding errors could be compared, alone and as one of the groups."""
     x = np.arange(rows + 1.0)
     y = np.full(rows + 1, constant)
-    groups = {"x": np.tile(x, 4), "y": np.r_[y, x, y + 1, x * x], "g": np.repeat([1, 2, 3, 4], rows + 1)}
+    groups = {"x": np.tile(x, 2), "y": np.r_[y, y + np.exp(-x)], "g": np.repeat([1, 2], rows + 1)}
     for found in (fit(model, {"x": x, "y": y}), *([fit_by(model, groups, "g")[1.0]] if rows == 20 else [])):
         assert found.converged
         assert found.predict({"x": x}) == pytest.approx(y, rel=1e-14, abs=1e-300)
@@ -451,7 +451,7 @@ def test_a_single_layer_of_a_softmax_reaches_its_one_minimum_and_has_errors() ->
 @pytest.mark.parametrize("model", ["y ~ a + b*x", "y ~ a*exp(b*x)", "y ~ a*x^b"])
 def test_a_predictor_that_is_the_same_in_all_rows_explains_exactly_nothing(model: str) -> None:
     generator = np.random.default_rng(1)
-    for _ in range(amount(2, 5, 5)):
+    for _ in range(amount(1, 5, 5)):
         y = generator.uniform(1, 3, 12)
         found = fit(model, {"x": np.full(12, generator.uniform(1, 4)), "y": y})
         assert found.r_squared == 0
@@ -462,13 +462,14 @@ def test_a_predictor_that_is_the_same_in_all_rows_explains_exactly_nothing(model
 def test_what_is_not_known_is_null_everywhere(tmp_path: Any) -> None:
     path = tmp_path / "data.csv"
     path.write_text("x,y\n0,2\n1,2\n2,2\n3,2\n")
-    report = run_cli(["train", "y ~ a*b + c*x", str(path), "--json"]).json
+    output = run_cli(["train", "y ~ a + b + c*x", str(path), "--json"])
+    assert '"nan"' not in output
+    report = output.json
     assert report["stderr"]["a"] is None
     assert report["covariance"]["a"] == {"a": None, "b": None, "c": None}
     assert report["correlation"]["a"]["b"] is None
     assert report["confidence"]["a"] is None
     assert report["r_squared"] is None
-    assert '"nan"' not in run_cli(["train", "y ~ a*b + c*x", str(path), "--json"])
 
 
 def test_saved_models_keep_their_figures(tmp_path: Any) -> None:
@@ -727,8 +728,8 @@ def check_residual_figures(found: dict[str, Any], objective: Objective, theta: A
     trend = stats.spearmanr(np.abs(weighted[0]), predictions).statistic * math.sqrt(len(x) - 1)
     assert found["scatter_trend"] == pytest.approx(trend if is_single and len(rows) >= 30 else 0, abs=1e-9)
     if "residual_std" in found:  # proposal 2 of Huber
-        size = found["residual_std"]
-        mean = stats.norm.expect(lambda z: min(z * z, 1.345**2))
+        size, tail = found["residual_std"], stats.norm.sf(1.345)
+        mean = 1 - 2 * (1.345 * stats.norm.pdf(1.345) + tail) + 2 * 1.345**2 * tail  # of min(z², 1.345²)
         limited = np.minimum((weighted / size) ** 2, 1.345**2)
         assert np.sum(limited) == pytest.approx((residuals.size - 2) * mean, rel=1e-6)
 

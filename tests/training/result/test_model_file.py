@@ -93,6 +93,7 @@ MANY = {
     "k": [3, 1, 2, 1] * 6,
 }
 MANY["y"] = 2 * np.exp(-MANY["x"]) + 0.3 + 0.05 * CHANCE.normal(size=24)
+DRAWN = {"posterior": 8, "chains": 2, "sigma": "s", "absolute_sigma": True, "priors": ["M ~ normal(0, 1)"]}
 FITS: list[tuple[str, dict[str, Any]]] = [
     ("y ~ a*exp(-b*x) + c", {"bootstrap": 10, "derive": ["half = ln(2)/b"], "confidence": 0.9, "profile": True}),
     ("y ~ α*exp(-β*x) + γ₀", {"bounds": {"γ₀": (0.35, None)}, "priors": ["β ~ normal(1, 1)"]}),
@@ -105,7 +106,7 @@ FITS: list[tuple[str, dict[str, Any]]] = [
     ("f(t) = a*t^2; h = f(u); [y, w] ~ [h, c]", {"validation": 0.25, "absolute_sigma": False}),
     ("y ~ v @ [1, u, w]", {"fixed": {}}),
     ("g ~ softmax(dense([u, w], 4))", {"epochs": 3, "validation": 0.25}),
-    ("M: 2x2; log(y) ~ M[0, 1]*u + sum(M)*w", {"posterior": 8, "chains": 2, "priors": ["M ~ normal(0, 1)"]}),
+    ("M: 2x2; log(y) ~ M[0, 1]*u + sum(M)*w", DRAWN),
 ]
 
 

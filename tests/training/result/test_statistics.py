@@ -435,6 +435,7 @@ FIGURES = (
         ("-normal_logpdf(y, b*x + a, exp(s))", {"likelihood": True}),
         ("y ~ b*x + a", {"by": "half"}),
     ],
+    quick=lambda model, options: options.get("family", "binomial") == "binomial" and options.get("loss") != "bce",
 )
 def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, Any]) -> None:
     """In R, `lm` and `glm` count the rank of the model, too, and predict with it."""
