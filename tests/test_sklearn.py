@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -202,8 +203,11 @@ OPTIONS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@each("formula", [None, "intercept + slope_0*x0 + slope_1*x1"])
-@each("options", OPTIONS)
+@each(
+    "formula, options",
+    [*itertools.product([None, "intercept + slope_0*x0 + slope_1*x1"], OPTIONS)],
+    quick=lambda formula, options: (formula is None) == (OPTIONS.index(options) % 2 == 0),
+)
 def test_the_options_of_an_estimator_are_those_of_a_fit(formula: str | None, options: dict[str, Any]) -> None:
     from autodiff_cli.sklearn import FormulaRegressor
 

@@ -829,6 +829,9 @@ def test_a_zero_of_a_system_is_proven_though_its_leading_forms_vanish_along_a_di
 @each("size", [1e-20, 1e20])
 def test_a_local_search_finds_minima_of_any_size(size: float) -> None:
     assert [p.point["x"] for p in ad.parse(f"(x/{size} - 1)^2").minimize(x=0.9 * size).points] == [size]
+
+
+def test_a_local_search_finds_a_minimum_at_a_kink() -> None:
     assert ad.parse("abs(x) + y^2").minimize(x=1, y=1).points[0].kind == "minimum"
 
 

@@ -517,8 +517,11 @@ LINEAR: list[tuple[str, dict[str, str], Any, Any]] = [
 ]  # fmt: skip
 
 
-@each("model, priors, laplace, covariance", LINEAR)
-@each("weights", [None, "w"])
+@each(
+    "model, priors, laplace, covariance, weights",
+    [(*case, weights) for case in LINEAR for weights in (None, "w")],
+    quick=lambda *case: (case[-1] is None) == (LINEAR.index(case[:-1]) % 2 == 0),
+)
 def test_the_marginal_likelihood_of_a_linear_model_is_a_multivariate_normal_density(
     model: str, priors: dict[str, str], laplace: Any, covariance: Any, weights: str | None
 ) -> None:
