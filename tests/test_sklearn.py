@@ -219,7 +219,7 @@ def test_the_options_of_an_estimator_are_those_of_a_fit(formula: str | None, opt
         warnings.simplefilter("ignore")  # few epochs are too few
         found = FormulaRegressor(formula, **options).fit(rows, target)
     assert found.parameters_ == expected.parameters
-    assert found.fit_.intervals == expected.intervals
+    assert (found.fit_.confidence(), found.fit_.derived) == (expected.confidence(), expected.derived)
 
 
 @each("unit_of_x", [1e-8, 1e-4, 1e6])
