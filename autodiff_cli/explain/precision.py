@@ -231,7 +231,7 @@ def _extremes(formula: Formula, output: Node, intervals: Mapping[str, Interval])
     tape = Tape(outputs := [formula.output, output, *slopes])
     evaluate, evaluate_all = (BallFunction([*intervals], each, _BITS) for each in ([output], outputs))
     boxes, budget, depth = [dict(intervals)], _MAX_EVALUATIONS // len(tape.nodes), 0
-    least, most = math.inf, -math.inf  # of the numbers found: at least the minimum, at most the maximum
+    least, most = sys.float_info.max, -sys.float_info.max  # the least and the most of the finite numbers found
     lowest, highest = math.inf, -math.inf  # bounds over all boxes that are not halved
     while boxes:
         bounds = []

@@ -123,6 +123,7 @@ def returns_condition(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool"
 
 
+@cache
 def names_in(node: ast.AST) -> list[str]:
     """Return the names in a syntax tree, with repetitions."""
     return [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]

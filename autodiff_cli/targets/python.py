@@ -20,7 +20,7 @@ from autodiff_cli.graph.node import Node, Op, constant
 from autodiff_cli.numbers.float_functions import product_error, sum_error
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, DEFINITIONS, careful_form, function_form
-from autodiff_cli.numbers.sources import Definition, find_definition, function_name
+from autodiff_cli.numbers.sources import Definition, find_definition, function_name, names_in
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, not_equal, or_, sign, where
 from autodiff_cli.ops.functions import exp, gamma, lgamma
@@ -59,7 +59,7 @@ class PythonLibrary(Library):
         definition = find_definition(name, prefer_portable=False)
         assert definition is not None, name
         self._in_progress.add(name)
-        for other in dict.fromkeys(part.id for part in ast.walk(definition.node) if isinstance(part, ast.Name)):
+        for other in dict.fromkeys(names_in(definition.node)):
             if other not in IMPORTED + _TYPES and find_definition(other, prefer_portable=False) is not None:
                 self.require(other)
         text = self._text(name, definition)

@@ -14,7 +14,7 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.warnings import predicate_holds
 from autodiff_cli.expression import parse
 from autodiff_cli.render.formatting import shortest_text
-from tests.each import each, is_exhaustive
+from tests.each import amount, each, is_exhaustive
 from tests.fuzz.__main__ import made
 from tests.support import run_cli
 
@@ -188,7 +188,7 @@ def test_cancellation_is_said_where_it_destroys_six_digits() -> None:
             assert all(abs(int(match[1]) - exponent) <= 1 for match in said if match)
 
 
-@each("seed", range(20 if is_exhaustive() else 2))
+@each("seed", range(amount(1, 2, 20)))
 def test_a_nan_has_a_warning(seed: int) -> None:
     """Also where it arises from infinite elements of arrays, in values and in slopes."""
     chance = Random(seed)

@@ -75,6 +75,20 @@ def floor_quotient(a: Number, b: Number) -> Number:
     return mp.floor(a / b)
 
 
+def _power_series(n: int, x: Number, sign: int) -> Number:
+    """The n-th derivative of the sum of (sign x²)^k/(2k + 1)!, up to the first negligible term."""
+    first = (n + 1) // 2
+    power = mpf(sign) ** first * (x if n % 2 else mpf(1))
+    total = mpf(0)
+    for k in range(first, first + 200):
+        term = power / (2 * k + 1)
+        total += term
+        if abs(term) <= mp.eps * abs(total) / 1000:
+            break
+        power *= sign * x * x / ((2 * k - n + 1) * (2 * k - n + 2))
+    return total
+
+
 def sinc_n(n: int, x: Number) -> Number:
     """The n-th derivative of sinc: the integral of t^n cos(xt + nπ/2) from 0 to 1, by its power series in x."""
     if abs(x) > 30:  # far out by x s_n + n s_(n-1) = sin(x + nπ/2)
@@ -82,8 +96,7 @@ def sinc_n(n: int, x: Number) -> Number:
         for k in range(1, n + 1):
             value = (mp.sin(x + k * mp.pi / 2) - k * value) / x
         return value
-    terms = (mpf(-1) ** k * x ** (2 * k - n) / ((2 * k + 1) * mp.factorial(2 * k - n)) for k in range((n + 1) // 2, 90))
-    return mp.fsum(terms)
+    return _power_series(n, x, -1)
 
 
 def sinhc_n(n: int, x: Number) -> Number:
@@ -93,8 +106,7 @@ def sinhc_n(n: int, x: Number) -> Number:
         for k in range(1, n + 1):
             value = ((mp.cosh(x) if k % 2 else mp.sinh(x)) - k * value) / x
         return value
-    terms = (x ** (2 * k - n) / ((2 * k + 1) * mp.factorial(2 * k - n)) for k in range((n + 1) // 2, 120))
-    return mp.fsum(terms)
+    return _power_series(n, x, 1)
 
 
 def psi(n: int, x: Number) -> Number:

@@ -235,7 +235,7 @@ def test_fits_with_any_options_go_on_to_the_same_bits_or_are_refused_by_name(tmp
     start was reported as another method, or as other starting values.
     """
     data = {**decay(40), "s": np.full(40, 0.05)}
-    for seed in range(amount(16, 60, 400)):
+    for seed in range(amount(8, 60, 400)):
         chance, file = Random(seed), tmp_path / f"kept{seed}"
         options, whole, rest = random_options(chance), list[Epoch](), list[Epoch]()
         end = fit(MODEL, data, on_epoch=whole.append, **options)

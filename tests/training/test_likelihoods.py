@@ -199,7 +199,7 @@ def test_the_loss_of_a_quantile_converges_at_its_kink(model: str, quantile: floa
     ("abs(a - b) + 0.1*a^2 + abs(b - x)", "ab", ""),
     ("abs(y - a - b*x) + 0.2*abs(a - b)", "ab", ""),
     ("max(0.7*(x - a), 0.3*(a - x)) + b^2", "a", "b"),  # the slope used at the kink is 0
-])  # fmt: skip
+], quick=lambda model, kinks, errors: model[0] == "m" or model.startswith("abs(y"))  # fmt: skip
 def test_parameters_at_kinks_are_determined_and_all_others_have_standard_errors(
     model: str, kinks: str, errors: str
 ) -> None:
@@ -315,6 +315,7 @@ def test_shares_of_every_level_are_from_0_to_1_and_belong_together() -> None:
 @each(
     "bounds, has_note",
     [({}, True), ({"m": (0, 5)}, True), ({"s": (0.1, 2)}, False), ({"m": (0, 5), "s": (0.1, 2)}, False)],
+    quick=lambda bounds, has_note: len(bounds) == 1,
 )
 def test_ranges_that_the_model_needs_are_noted_but_not_those_that_are_given(bounds: Any, has_note: bool) -> None:
     y = np.linspace(0.5, 1.5, 9)

@@ -23,7 +23,7 @@ from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objecti
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.options import FitOptions
-from tests.each import each
+from tests.each import amount, each
 
 TIMES = np.sort(np.random.default_rng(7).uniform(0, 20, 80))
 COUNTS = "y ~ c - a*exp(-x/t)"
@@ -428,7 +428,7 @@ def test_a_parameter_without_effect_takes_no_digits_from_the_others() -> None:
     x = np.linspace(0, 4, 30)
     data = {"x": x, "y": 2.5 * np.exp(-1.3 * x) - 0.1 * x + 0.4 * np.sin(9 * x)}
     wanted = fit("y ~ b*exp(-c*x)", data, optimizer="lm").parameters
-    for rest in ("0*a", "a^2*x", "a^4*x", "relu(a - 9)*x"):
+    for rest in ("0*a", "a^4*x", "relu(a - 9)*x", "a^2*x")[: amount(3, 4, 4)]:
         found = fit(f"y ~ b*exp(-c*x) + {rest}", data, optimizer="lm")
         assert found.converged
         for name, value in wanted.items():
@@ -473,8 +473,11 @@ def test_gains_are_differences_of_log_likelihoods(loss: str, weights: Any) -> No
         assert found == pytest.approx(wanted["huber" if loss == "cauchy" else loss], rel=1e-12)
 
 
-@each("share", [0.05, 0.5, 0.999, 1.001, 3.0])
-@each("names", ["a", "ab", "abc"], quick=lambda names: names != "ab")
+@each(
+    "names, share",
+    [*itertools.product(["a", "ab", "abc"], [0.05, 0.5, 0.999, 1.001, 3.0])],
+    quick=lambda names, share: names == "a" if share in (0.999, 3) else names == "abc",
+)
 def test_an_l1_penalty_sets_to_0_what_the_lasso_does(names: str, share: float) -> None:
     """Coordinate descent (Tibshirani 1996), also where all parameters are 0: above the largest slope there."""
     generator = np.random.default_rng(len(names))
@@ -563,7 +566,7 @@ MISSED_LIMITS = [  # random data whose fits were once reported as converged
 ]  # fmt: skip
 
 
-@each("loss, function, seed", MISSED_LIMITS, quick=lambda loss, function, seed: seed in (15, 18))
+@each("loss, function, seed", MISSED_LIMITS, quick=lambda *case: case[1:] in [("tanh", 9), ("exp", 15), ("exp", 8)])
 def test_a_curve_through_a_jump_without_an_error_is_better_than_steeper_ones(
     loss: str, function: str, seed: int
 ) -> None:

@@ -37,7 +37,7 @@ from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import ParameterPosterior
-from tests.each import each
+from tests.each import amount, each
 from tests.support import run_cli
 
 pytestmark = pytest.mark.skipif(find_spec("nutpie") is None, reason="the extra bayes is not installed")
@@ -122,7 +122,7 @@ def test_conjugate_models() -> None:
 def test_unknown_variance() -> None:
     """With a flat prior of log(sigma), precision and mean have a normal-gamma posterior: Student's t for the mean."""
     options = {"priors": ["sigma ~ lognormal(0, 100)"], "posterior": 1000, "derive": ["twice = 2*a"]}
-    for unit in (1.0, 1e-12, 1e12):
+    for unit in (1e-12, 1.0, 1e12)[: amount(1, 3, 3)]:
         y = unit * np.random.default_rng(5).normal(2, 1, 15)
         fit = ad.fit("y ~ a", {"y": y}, **options)
         assert_drawn_from(fit, "a", scipy.stats.t(14, y.mean(), y.std(ddof=1) / math.sqrt(15)))
@@ -663,6 +663,7 @@ def test_draws_that_are_all_the_same_give_no_leave_one_out_estimate() -> None:
         ("share ~ sigmoid(a + b*x)", {"family": "binomial", "weights": "n"}),
         ("k ~ exp(a + b*x)", {"family": "negative_binomial", "scale": 2.0}),
     ],
+    quick=lambda model, options: len(options) > 1,
 )
 def test_leave_one_out_is_an_estimate_of_the_log_likelihood_of_new_rows(model: str, options: dict[str, Any]) -> None:
     """It lies below the maximum for the same rows, by the number of parameters about: Vehtari, Gelman & Gabry 2017."""
@@ -670,7 +671,7 @@ def test_leave_one_out_is_an_estimate_of_the_log_likelihood_of_new_rows(model: s
     n = generator.integers(3, 20, 40)
     share = generator.binomial(n, 1 / (1 + np.exp(1 - x))) / n
     data = {"x": x, "k": generator.negative_binomial(2, 2 / (2 + np.exp(0.5 + 0.5 * x))), "share": share, "n": n}
-    found = ad.compare([model, model.replace("b*x", "b*x^2")], data, posterior=200, folds=0, **options)
+    found = ad.compare([model, model.replace("b*x", "b*x^2")], data, posterior=100, folds=0, **options)
     for one in found.models:
         assert 0.5 < one.fit.log_likelihood - one.loo.elpd < 6
 
@@ -879,7 +880,7 @@ def test_levels_that_differ_less_than_their_errors_are_sampled_around_their_mean
 def test_a_mode_that_no_chain_visited_is_said() -> None:
     """Chains start at one mode. R-hat cannot tell that another one is far, because all of them stay."""
     generator = np.random.default_rng(0)
-    for number in range(6):
+    for number in range(amount(1, 6, 6)):
         distance, share = generator.uniform(8, 60), generator.uniform(0.3, 0.7)
         components = f"{share!r}*normal_pdf(a, {-distance!r}, 1) + {1 - share!r}*normal_pdf(a, {distance!r}, 2)"
         fit = ad.fit(f"-log({components}) + 0*y", {"y": [0.0]}, likelihood=True, posterior=100, chains=2, seed=number)

@@ -86,6 +86,7 @@ def _decay(x: np.ndarray, q: dict[str, float]) -> np.ndarray:
         # far from the best curve for the data alone, and a less probable curve is near that one
         ("a*exp(-k*x) + c", _decay, np.linspace(0, 10, 54), {"a": 2.45, "k": 3.9, "c": 1.69}, {"k": 4.09}, 0.03),
     ],
+    quick=lambda *case: case[-1] != 0.02,
 )
 def test_the_mode_is_the_best_one(
     model: str, predict: Any, rows: np.ndarray, mode: dict[str, float], centres: dict[str, float], sd: float

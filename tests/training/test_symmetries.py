@@ -338,7 +338,7 @@ def test_components_of_mixtures_are_in_the_order_of_their_means_with_their_share
     np.testing.assert_allclose(ordered, np.tile(theta[0], (3, 1)), rtol=1e-12)
 
 
-@each("seed", [18, 20, 25, 39])
+@each("seed", [18, 20, 25, 39], quick=lambda seed: seed in (20, 39))
 def test_parameters_at_a_flat_end_of_a_link_keep_their_loss(seed: int) -> None:
     """A sigmoid that separates the rows is best at infinity, where more than the columns' own directions seem flat."""
     generator = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ from mpmath import mp, mpf
 
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
-from tests.each import each
+from tests.each import amount, each
 from tests.support import expect_refusal, run_cli
 
 
@@ -123,7 +123,8 @@ def test_a_local_search() -> None:
 
 
 def test_a_local_search_without_an_optimum_fails() -> None:
-    for line in ("minimize x --x 1", "maximize x --x 1", 'minimize "-x^2" --x 1 --json'):
+    lines = "minimize x --x 1 --json", "maximize x --x 1", "minimize x --x 1", 'minimize "-x^2" --x 1 --json'
+    for line in lines[: amount(1, 4, 4)]:
         assert run_cli(line).status == 1
     assert [run_cli(f"{command} x^2 --x 1").status for command in ("minimize", "maximize")] == [0, 1]
     assert run_cli("minimize exp(x) --x 0..1 --max-boxes 1").status == 0  # an incomplete search is no failure

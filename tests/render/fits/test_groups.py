@@ -30,6 +30,7 @@ def test_text_and_csv_of_groups_say_what_the_document_says(tmp_path: Path) -> No
     path, table = tmp_path / "data.csv", tmp_path / "table.csv"
     path.write_text("\n".join(["x,y,site", *lines]))
     line = ["train", "y ~ a*exp(-b*x) + c", str(path), "--by", "site", "--derive", "half=ln(2)/b", "--fix", "c=0.01"]
+    line += ["--a", "2", "--b", "0.1"]
     line += ["--profile", "--bootstrap", "9"]
     run_cli([*line, "-o", str(table)])
     with table.open(newline="") as stream:
