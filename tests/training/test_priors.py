@@ -12,9 +12,13 @@ import scipy.stats
 
 import autodiff_cli as ad
 from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.data.table import MemoryDataset
 from autodiff_cli.graph.node import variable
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.minimization import comparison_losses
 from autodiff_cli.training.losses import parse_priors, prior_graph
+from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
 from tests.each import each
 
@@ -112,6 +116,36 @@ def test_an_infinite_density_at_0_is_no_mode(prior: str) -> None:
     plain, found = (ad.fit("y ~ a*exp(-b*x)", {"x": X, "y": target}, priors=p) for p in (None, {"a": prior}))
     assert found.converged
     assert found.parameters["a"] == pytest.approx(plain.parameters["a"], rel=0.1)
+
+
+@each("kind", ["unknown variance", "known variance", "counts"])
+def test_ends_are_compared_by_their_posterior_density(kind: str) -> None:
+    """A density that is infinite or huge at 0 counts as that at the nearest likely value."""
+    scale, rate = scipy.stats.gamma(0.5, scale=1.0), scipy.stats.norm(1.0, 0.2)
+    options: dict[str, Any] = {"priors": {"a": "gamma(0.5, 1)", "b": "normal(1, 0.2)"}}
+    options |= {"sigma": 0.1, "absolute_sigma": True} if kind == "known variance" else {}
+    options |= {"family": "poisson"} if kind == "counts" else {}
+    y = np.round(3 * DECAY["y"]).clip(0) if kind == "counts" else DECAY["y"]
+    objective = Objective.of("y ~ a*exp(-b*x)", MemoryDataset({"x": X, "y": y}), FitOptions(**options))
+    points = np.column_stack([[2.0, 0.3, 2.5, 1.0, 1e-250], [1.0, 0.2, 1.5, 1.9, 1.2]])
+    means = points[:, :1] * np.exp(-points[:, 1:] * X)
+    squares = np.sum(np.square(y - means), axis=1)
+    surprises = {
+        "unknown variance": len(X) / 2 * np.log(squares),
+        "known variance": squares / (2 * 0.1**2),
+        "counts": np.sum(means - y * np.log(means), axis=1),
+    }[kind]
+    likely = max(points[-1, 0], objective.priors["a"].likely_range[0])
+    densities = scale.logpdf(np.append(points[:-1, 0], likely)) + rate.logpdf(points[:, 1])
+    losses = comparison_losses(repeat_objective(objective, len(points)), points)
+    by_kind = {
+        "unknown variance": np.log(np.abs(losses)) / 2,
+        "known variance": losses / (2 * 0.1**2),
+        "counts": losses,
+    }
+    found = len(X) * by_kind[kind]
+    wanted = surprises - densities
+    np.testing.assert_allclose(found - found[0], wanted - wanted[0], rtol=1e-8)
 
 
 def test_losses_of_steps_are_comparable() -> None:
