@@ -163,11 +163,7 @@ def test_folds_of_which_the_rest_has_as_many_rows_as_parameters_have_an_error() 
 
 @each(
     ("model", "optimizer"),
-    [
-        ("y ~ mlp([x, z], [10], tanh)", "auto"),
-        ("y ~ mlp([x, z], [2], tanh)", "lbfgs"),
-        ("y ~ a + b*x", "adam"),
-    ],
+    [("y ~ mlp([x, z], [10], tanh)", "auto"), ("y ~ mlp([x, z], [2], tanh)", "lbfgs"), ("y ~ a + b*x", "adam")],
 )
 def test_cross_validation_of_a_descent_knows_nothing_of_the_held_out_rows(model: str, optimizer: str) -> None:
     """A network that went on from the fit to all rows would have an error that is two thirds of the right one."""
