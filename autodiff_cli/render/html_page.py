@@ -513,7 +513,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "units": dict(fit.units),
         **_chains_document(recording.draws),
         "rows": (recording.row_numbers + 1).tolist(),
-        "count": max(objective.rows, int(recording.row_numbers[-1]) + 1),
+        "count": int(recording.row_numbers[-1]) + 1,
         "columns": {name: values.tolist() for name, values in recording.columns.items()},
         "predictors": [name for name in model.predictors if name in model.numeric],
         "prediction": prediction,

@@ -587,7 +587,7 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
         return ""
     # Sinusoids of several frequencies may fit so few rows.
     limit = minimization.MINIMIZATION.few_rows_per_parameter * objective.layout.size
-    if objective.rows * objective.components <= limit:
+    if objective.target_count <= limit:
         return f"{share} so few rows do not determine the frequency"
     return f"{share} the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
 

@@ -237,7 +237,7 @@ class MarginalLikelihood(ObjectiveBatch):
             self.names.append(_LOG_SIGMA)
             parameters.append(variable(_LOG_SIGMA))
             row = row * exp(-2 * parameters[-1])
-            self._targets = objective.rows * objective.components
+            self._targets = objective.target_count
         row = variable(WEIGHT) * row if graphs.has_weight else row
         super().__init__([objective], _with_free_ends(objective.bounds, len(self.names)))
         self._columns: dict[str, Any] = dict(objective.table.columns)
@@ -566,7 +566,7 @@ def _statistics(
     final: Objective, theta: Array, covariance: Array, log_likelihood: float, reasons: Sequence[str], non_integers: int
 ) -> fit_statistics.ComputedStatistics:
     """Return the statistics of the marginal likelihood, with residuals at the modes of the effects."""
-    count = final.rows * final.components
+    count = final.target_count
     errors = final.layout.values(np.sqrt(np.diag(covariance)))
     figures: dict[str, Any] = {} if non_integers else information_criteria(log_likelihood, len(theta), count)
     if final.kind is LossKind.SQUARES:

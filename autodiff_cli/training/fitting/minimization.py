@@ -328,7 +328,7 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
 
 def root_mean_square(objective: Objective, theta: Array) -> float:
     """Return the standard deviation of the residuals that maximises the likelihood."""
-    return math.sqrt(objective.rss(theta) / (objective.rows * objective.components))
+    return math.sqrt(objective.rss(theta) / objective.target_count)
 
 
 @ignore_float_errors()

@@ -477,7 +477,7 @@ class Density:
         self._targets = 0  # whose residuals have an unknown standard deviation
         if objective.has_unknown_variance:
             sigma_name = residual_sigma_name(objective.model)
-            count = self._targets = objective.rows * objective.components
+            count = self._targets = objective.target_count
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
             leaf = leaves[sigma_name] = variable(sigma_name)
             own_prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]

@@ -72,7 +72,7 @@ class ObjectiveBatch:
     @property
     def target_counts(self) -> NDArray[np.intp]:
         """The number of target values of each fit."""
-        return np.array([objective.rows * objective.components for objective in self.objectives])
+        return np.array([objective.target_count for objective in self.objectives])
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each fit."""

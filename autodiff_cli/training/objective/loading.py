@@ -52,6 +52,7 @@ from autodiff_cli.training.rows import (
     Selection,
     add_selection,
     concatenate_rows,
+    numbers_in_data,
 )
 
 
@@ -180,19 +181,19 @@ class Weighting:
         values = evaluate([self.graph], {name: columns[name] for name in leaf_names([self.graph])}, backend="numpy")[0]
         return np.ascontiguousarray(np.broadcast_to(values, (rows,)))
 
-    def check(self, values: Array, before: int | None = 0, row_mask: NDArray[np.bool_] | None = None) -> None:
+    def check(self, values: Array, selections: tuple[Selection, ...] | None = (), before: int = 0) -> None:
         """Raise DataError for a number that cannot be a weight or a standard deviation.
 
         Args:
-            before: the number of rows before these; None if it is not known.
-            row_mask: see `Table`.
+            selections: how these rows were selected among the rows of the data; None if that is not known.
+            before: the number of selected rows before these.
         """
         kind, end = ("a weight", np.inf) if self.words == "weights" else ("a standard deviation", _MAX_SIGMA)
         is_valid = ((values > _MIN_SIGMA) if self.is_sigma else (values >= 0)) & (values < end)
         if not is_valid.all():
             row = int(np.argmin(is_valid))
-            number = row if row_mask is None else int(np.flatnonzero(row_mask)[row])
-            place = "a row" if before is None else f"row {before + number + 1}"
+            number = numbers_in_data(selections, np.array([before + row]))
+            place = "a row" if number is None else f"row {number[0] + 1}"
             needed = f"must be positive, above {_MIN_SIGMA}" if self.is_sigma else "cannot be negative"
             needed = f"must be below {end}" if values[row] >= end else needed
             raise DataError(f"{self.words}: {place} has {values[row]}; {kind} {needed}")
@@ -433,7 +434,7 @@ class LoadedData(FitData):
                 if len(values) != self.rows:
                     raise DataError(f"{weighting.words}: {len(values)} values for {self.rows} rows")
                 self._columns[weighting.graph.text] = values
-            weighting.check(weighting.evaluate(self._columns, self.rows), row_mask=table.row_mask)
+            weighting.check(weighting.evaluate(self._columns, self.rows), self.selections)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
@@ -519,7 +520,8 @@ class StreamedData(FitData):
         for weighting in self.weightings:
             if weighting.values is not None and weighting.graph.is_input:
                 raise OptionError(f"{weighting.words}: streamed rows need a column or an expression, not an array")
-        self._may_lack_rows = files.is_filtered or options.drop_missing
+        # Only the end of the first pass, which checks the weights, shows whether a cell is missing.
+        self.selections = None if files.is_filtered or options.drop_missing else ()
         with _explain_text_columns([model]):
             self._columns = files.streamed = StreamedColumns(
                 files,
@@ -531,7 +533,8 @@ class StreamedData(FitData):
                 inspect=self._check_weights,
                 on_progress=files.on_progress,
             )
-        self.rows, self.selections = self._columns.rows, None if files.is_filtered or self._columns.dropped else ()
+        self.rows = self._columns.rows
+        self.selections = None if files.is_filtered or self._columns.dropped else ()
         self.labels = self._labels_by_code(self._columns.labels)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
@@ -540,9 +543,8 @@ class StreamedData(FitData):
 
     def _check_weights(self, columns: Mapping[str, Array], before: int) -> None:
         """Check the weights and errors of a chunk, given the number of rows before it."""
-        known = None if self._may_lack_rows else before
         for weighting in self.weightings:
-            weighting.check(weighting.evaluate(columns, len(next(iter(columns.values())))), known)
+            weighting.check(weighting.evaluate(columns, len(next(iter(columns.values())))), self.selections, before)
 
 
 def streaming_reason(dataset: DataSource, model: Model, options: FitOptions) -> str | None:

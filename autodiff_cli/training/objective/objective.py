@@ -80,6 +80,11 @@ class ModelOverRows(PreparedObjective):
         """The number of components of the target of a row."""
         return math.prod(self.model.target_shape)
 
+    @property
+    def target_count(self) -> int:
+        """The number of target values: the rows times the components of each target."""
+        return self.rows * self.components
+
     def select_rows(self, rows: folds.RowIndex) -> Self:
         """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""
         other = self.with_rows(self.data.select_rows(rows))
@@ -91,11 +96,10 @@ class ModelOverRows(PreparedObjective):
         return folds.numbers_in_data(self.selections, rows)
 
     def with_rows(self, rows: folds.Rows) -> Self:
-        """Return the objective over other rows."""
+        """Return the objective over these rows in another place or with other columns, or over some of them."""
         # A scale that is estimated on some rows holds for these only.
-        changed: dict[str, Any] = {"_row_cache": {}, "_point_cache": ((), {}), "evaluation_log": None}
-        changed["selections"] = self.selections if rows is self.data else None
-        other = copy_with(self, data=rows, settings=dict(self.settings), **changed)
+        caches: dict[str, Any] = {"_row_cache": {}, "_point_cache": ((), {})}
+        other = copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
         if self.settings[PRIOR_FACTOR]:
             other.settings[PRIOR_FACTOR] *= self.total_weight / other.total_weight
         return other

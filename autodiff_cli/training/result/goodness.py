@@ -714,7 +714,7 @@ def has_equal_scatter(objective: Objective, theta: Array, scatter_trend: float) 
         scatter_trend: see `GoodnessOfFit`.
     """
     if objective.loss in row_sums.DISTRIBUTIONS:
-        count = objective.rows * objective.components
+        count = objective.target_count
         return bool(likelihood_sums(objective, theta).pearson_variance <= RESIDUALS.max_pearson_variance * count)
     return objective.kind is not LossKind.OTHER and not abs(scatter_trend) > RESIDUALS.systematic_sigmas
 
