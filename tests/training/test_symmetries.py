@@ -83,6 +83,34 @@ def test_the_chosen_equivalent_solution_is_reported() -> None:
     assert not widths[1].warnings
 
 
+@pytest.mark.parametrize("argument", ["2*pi*(t - t0)/P", "(t - t0)*w"])
+def test_a_place_on_a_wave_is_among_the_rows_wherever_time_begins(argument: str) -> None:
+    y, model, turn = 1 + 2 * np.sin(3 * X - 1.5) + NOISE, f"y ~ m + a*sin({argument})", 2 * math.pi / 3
+    early = fit(model, {"t": X, "y": y})
+    assert early.parameters["t0"] == pytest.approx(0.5, abs=0.05)
+    for origin, nearest in ((1821, 0), (-5000.25, X[-1])):  # the row nearest to time 0
+        late = fit(model, {"t": X + origin, "y": y})
+        place = late.parameters["t0"] - origin
+        assert abs(place - nearest) <= turn / 2
+        assert math.remainder(place - early.parameters["t0"], turn) == pytest.approx(0, abs=0.02)
+        if nearest == 0:
+            assert late.stderr["t0"] == pytest.approx(early.stderr["t0"], rel=1e-4)
+    started = fit(model, {"t": X + 1821, "y": y}, start={"t0": 1825})
+    assert abs(started.parameters["t0"] - 1825) <= turn / 2
+
+
+def test_phases_of_levels_are_angles_and_no_frequencies() -> None:
+    generator = np.random.default_rng(4)
+    phases = {"a": 0.4, "b": 2.0, "c": -1.0}
+    group, t = np.repeat([*phases], 40), np.tile(np.arange(40) / 4, 3)
+    y = 3 + 1.2 * np.sin(2 * t + [phases[each] for each in group]) + 0.1 * generator.normal(size=len(t))
+    for start in (None, {"p": 20}):
+        found = fit("y ~ m + a*sin(w*t + p[group])", {"t": t, "y": y, "group": group}, start=start)
+        for level, phase in phases.items():
+            assert found.parameters[f"p[{level}]"] == pytest.approx(phase, abs=0.1)
+        assert not any("frequencies" in note and "`p[" in note for note in found.notes)
+
+
 def test_a_standard_deviation_is_positive() -> None:
     found = fit("((y - m)/s)^2/2 + log(s^2)/2", {"y": 3 + NOISE}, start={"m": 3})
     assert found.converged

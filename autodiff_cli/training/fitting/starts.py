@@ -712,7 +712,7 @@ class Multistart:
 
         The rows of `thetas` have the values to try for all other parameters.
         """
-        phases = [index for index, _ in self._sinusoids.quarter_turns(thetas[0]) if self._searched[index]]
+        phases = [index for index in self._sinusoids.phases if self._searched[index]]
         # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.
         adjusted = self.linear.copy()
         adjusted[phases] = True
@@ -739,10 +739,10 @@ class Multistart:
 
     def _phase_variants(self, theta: Array) -> Array:
         """Return the point with all phases shifted by multiples of an eighth of a turn."""
-        quarters = [(index, shift) for index, shift in self._sinusoids.quarter_turns(theta) if self._searched[index]]
-        variants = np.tile(theta, (8 if quarters else 1, 1))
-        for index, shift in quarters:
-            variants[:, index] += np.arange(8) * shift / 2
+        phases = [(index, turn) for index, turn, _ in self._sinusoids.turns(theta) if self._searched[index]]
+        variants = np.tile(theta, (8 if phases else 1, 1))
+        for index, turn in phases:
+            variants[:, index] += np.arange(8) / 8 * turn
         return variants
 
     def _remaining_squares(self, points: Array, columns: NDArray[np.intp]) -> Array:

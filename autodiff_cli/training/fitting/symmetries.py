@@ -1,8 +1,8 @@
 """Symmetries of a model: parameter vectors with the same predictions, of which one is reported.
 
-`canonical_parameters` chooses positive widths, phases within a turn, softmax scores with sum 0, and the order of two
-interchangeable rates. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures,
-into the same order in all fits. `Sinusoids` has the frequencies and phases of a model.
+`canonical_parameters` chooses positive widths, phases within half a turn, softmax scores with sum 0, and the order of
+two interchangeable rates. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures, into
+the same order in all fits. `Sinusoids` has the frequencies and phases of a model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import is_literal
-from autodiff_cli.graph.tape import leaf_names, topological_order
+from autodiff_cli.graph.tape import group_pairs, leaf_names, topological_order
 from autodiff_cli.ops.functions import cos, sin, sinc
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
@@ -43,6 +43,7 @@ _MAX_EXCHANGE_EVALUATIONS = 100  # evaluations of a second fit; equivalent solut
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
 _MAX_LISTED = 6  # parameters of another solution that a sentence lists
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
+_TURN_DIGITS = 9  # digits of a turn to which the place of a row is rounded
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
 _UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to even rows; it is higher if some rows are close
@@ -276,18 +277,21 @@ class _Symmetries:
         self._signs = np.where(backwards, -1.0, 1.0)
         self._sinusoids = Sinusoids(self._objective)
         self._linear = linear_mask(objective)
-        self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
+        self._phases = self._sinusoids.phases
 
     def resolve(self) -> tuple[Array, list[str]]:
         """Return the canonical point, and a sentence for each choice."""
         lowered = dict.fromkeys(self._lower_frequencies())
         flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
-        shifted = [*self._wrap_phases()]
+        turned = group_pairs(self._turn_phases())
         notes = [*self._exchange_pairs()]
         choices = (
             (lowered, "the lowest frequencies are reported for {}; evenly spaced rows leave others open"),
             (flipped, "the signs of {} are not determined; the positive values are reported"),
-            (shifted, "values within half a turn of 0 are reported for {}; whole turns change nothing"),
+            *(
+                (names, f"values within half a turn of {place} are reported for {{}}; whole turns change nothing")
+                for place, names in turned.items()
+            ),
         )
         notes += [sentence.format(", ".join(f"`{name}`" for name in names)) for names, sentence in choices if names]
         return self._theta, notes
@@ -338,9 +342,9 @@ class _Symmetries:
         mirrored = self._theta.copy()
         mirrored[indices] *= -1
         yield mirrored
-        for index, quarter in self._sinusoids.quarter_turns(mirrored):
+        for index, turn, _ in self._sinusoids.turns(mirrored):
             shifted = mirrored.copy()
-            shifted[index] += 2 * quarter
+            shifted[index] += turn / 2
             yield shifted
         if len(indices) == 1 and self._linear.any() and not self._linear[indices[0]]:
             yield self._with_fitted_linear(mirrored)
@@ -360,15 +364,19 @@ class _Symmetries:
             theta[columns] = np.linalg.lstsq(design, change, rcond=None)[0]
         return theta
 
-    def _wrap_phases(self) -> Iterator[str]:
-        """Shift phases to within half a turn of 0, and yield the names of those shifted."""
-        for index, quarter in self._sinusoids.quarter_turns(self._theta):
-            turns = math.floor(self._theta[index] / (4 * abs(quarter)) + 0.5)
-            shifted = self._theta.copy()
-            shifted[index] -= 4 * abs(quarter) * turns
-            if turns and self.is_equivalent(shifted):
-                self._theta = shifted
-                yield self._names[index]
+    def _turn_phases(self) -> Iterator[tuple[str, str]]:
+        """Turn angles to within half a turn of 0, and places such as `t0` in `sin(w*(t - t0))` to within half a turn of
+        the row nearest to the user's start, or to 0. Yield this row, with the name of each phase that changes.
+        """
+        for index, turn, places in self._sinusoids.turns(self._theta):
+            start = self._objective.start[index] if self._names[index] in self._objective.user_starts else 0.0
+            nearest = turn * round(float(np.clip(start, places.min(), places.max())) / turn, _TURN_DIGITS)
+            turns = math.floor((self._theta[index] - nearest) / turn + 0.5)
+            turned = self._theta.copy()
+            turned[index] -= turn * turns
+            if turns and self.is_equivalent(turned):
+                self._theta = turned
+                yield f"{nearest:.6g}", self._names[index]
 
     def _exchange_pairs(self) -> Iterator[str]:
         """Exchange parameters that are interchangeable if others change with them, and yield a sentence for each pair.
@@ -459,7 +467,7 @@ class _Symmetries:
 
     def _predictions(self, theta: Array) -> Array:
         """The predictions for a sample of the rows, or their losses if there is no prediction."""
-        sample, kernels = self._sample, self._objective.kernels
+        sample, kernels = self._sinusoids.sample, self._objective.kernels
         if not sample.has_residuals:
             return sample.evaluate_rows(kernels.row_loss, theta)
         target = sample.cached("target", lambda: sample.evaluate_rows(kernels.target, theta))
@@ -469,10 +477,6 @@ class _Symmetries:
     def _at_point(self) -> Array:
         """The predictions at the point."""
         return self._predictions(self.point)
-
-    @functools.cached_property
-    def _sample(self) -> Objective:
-        return subsample(self._objective, _MAX_COMPARED_ROWS)
 
 
 class FrequencyGrid(NamedTuple):
@@ -494,15 +498,15 @@ class Sinusoids:
 
     Attributes:
         frequencies: the indices of the parameters whose effect on an argument depends on columns.
-        phases: the indices of the parameters with the same effect in every row.
+        phases: the indices of the parameters with the same effect in every row, or in every row of a level.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
     >>> waves = Sinusoids(objective)
     >>> [(scan.parameter, scan.values.tolist()) for scan in waves.frequency_grids(objective.start, 1, 100)]
     [(1, [4.0, 2.0])]
-    >>> waves.quarter_turns(objective.start)
-    [(2, 1.5707963267948966)]
+    >>> waves.turns(objective.start)
+    [(2, 6.283185307179586, array([0.]))]
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -566,21 +570,28 @@ class Sinusoids:
             elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
                 yield index, span * at_one[index] ** 2 / (2 * np.pi), -1, steps
 
-    def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
-        """Return the index of each phase, and the change of it that is a quarter of a turn."""
-        slopes = ((index, self._slope(index, theta)) for index in self.phases)
-        return [(index, np.pi / 2 / slope) for index, slope in slopes if slope and np.isfinite(slope)]
-
-    def _slope(self, index: int, theta: Array) -> float:
-        """The derivative of an argument that is the same for all rows."""
-        kernel, value = self._slopes[index], np.empty((1, 1))
-        kernel.write(kernel.prepare(self._objective.point(theta)), {}, value)
-        return float(value[0, 0])
+    def turns(self, theta: Array) -> list[tuple[int, float, Array]]:
+        """Return the index of each phase, the change of it that is a whole turn, and the values with which its argument
+        is 0 in a row, if it is a place such as `t0` in `sin(w*(t - t0))`; only 0 if it is an angle.
+        """
+        turns = []
+        for index in self.phases:
+            values = self.sample.evaluate_rows(self._slopes[index], theta)
+            slopes, *arguments = values[:, np.isfinite(values).all(axis=0) & (values[0] != 0)]
+            if len(slopes):  # rows of other levels have a slope of 0
+                places = np.array([theta[index] - argument / slopes for argument in arguments] or [0.0])
+                turns.append((index, 2 * math.pi / float(np.abs(slopes).min()), places))
+        return turns
 
     def _row_slopes(self, index: int, theta: Array) -> Array:
         """The derivative of an argument in each row."""
         slopes: Array = self._objective.evaluate_rows(self._slopes[index], theta)[0]
         return slopes
+
+    @functools.cached_property
+    def sample(self) -> Objective:
+        """The objective over some of the rows, on which predictions are compared."""
+        return subsample(self._objective, _MAX_COMPARED_ROWS)
 
 
 def _are_even(steps: Array) -> bool:
@@ -592,8 +603,9 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
     """Find the parameters in the arguments of sinusoids.
 
     Returns:
-        Kernels for the derivatives of the arguments, by the index of the parameter; the indices of the parameters whose
-        derivative depends on columns, and of the parameters whose derivative does not.
+        Kernels for the derivatives of the arguments, by the index of the parameter, which also compute the argument if
+        the derivative of a phase depends on parameters; the indices of the parameters whose derivative depends on
+        columns, and of those, the phases, whose derivative depends at most on labels.
     """
     kernels: dict[int, RowKernel] = {}
     model, layout = objective.model, objective.layout
@@ -604,13 +616,14 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
             continue
         slopes = simplify(gradient_nodes(node.inputs[0], leaf_nodes, model.shapes))
         used = [(leaf.text, slope) for leaf, slope in zip(leaf_nodes, slopes, strict=True) if not is_literal(slope, 0)]
-        varies = [not {*model.row_leaves}.isdisjoint(leaf_names([slope])) for _, slope in used]
+        varies = [not {*model.columns, *model.effects}.isdisjoint(leaf_names([slope])) for _, slope in used]
         if node.op is sinc and not all(varies):
             continue  # the place of a pulse is not a phase
         for (name, slope), of_row in zip(used, varies, strict=True):
-            index = layout.slices[name].start
+            index, is_angle = layout.slices[name].start, {*layout.names}.isdisjoint(leaf_names([slope]))
             if name not in model.shapes and index not in kernels:
-                kernels[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
+                graphs = [slope] if of_row or is_angle else [slope, node.inputs[0]]
+                kernels[index] = make_backend().row_kernel(RowGraphs(graphs, {*model.row_leaves}, model.shapes))
                 by_columns[of_row].append(index)
     return kernels, by_columns[True], by_columns[False]
 
