@@ -81,6 +81,7 @@ class MinimizationSettings(NamedTuple):
     kink_samples: int = 20  # points for each parameter, and as many more
     kink_nearer: float = 0.1  # share of the distance at which slopes differ as much if they jump
     kink_vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
+    kink_rounding: float = 1e-12  # relative change of the loss that counts as rounding
     kink_iterations: int = 2000  # iterations of the search for the combination
 
     # Test whether a likelihood is unbounded.
@@ -243,8 +244,17 @@ def _kinks_around(objective: Objective, theta: Array, radius: Array) -> tuple[in
     """
     shifts = np.random.default_rng(0).uniform(-1, 1, (MINIMIZATION.kink_samples * (1 + len(theta)), len(theta)))
     points = theta + radius * np.concatenate((shifts, MINIMIZATION.kink_nearer * shifts))
-    gradients, nearer = np.split(radius * np.array([objective.value_and_grad(point)[1] for point in points]), 2)
+    losses, slopes = map(np.array, zip(*map(objective.value_and_grad, points), strict=True))
+    gradients, nearer = np.split(radius * slopes, 2)
     if not np.isfinite(gradients).all():
+        return ()
+    # Beyond a jump of the loss, the slopes differ too, but that is no kink.
+    change = np.abs(losses - objective.value(theta)).reshape(2, -1).max(axis=0)
+    is_continuous = (
+        change <= 2 * np.abs(gradients).sum(axis=1).max() + MINIMIZATION.kink_rounding * np.abs(losses).max()
+    )
+    gradients, nearer = gradients[is_continuous], nearer[is_continuous]
+    if not len(gradients):
         return ()
     nearest = gradients.mean(axis=0)
     limit = MINIMIZATION.kink_vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))

@@ -169,6 +169,21 @@ def test_at_a_kink_standard_errors_are_those_of_the_flatter_side(seed: int, mirr
     assert [*found.stderr.values()] == pytest.approx(errors, rel=1e-6)
 
 
+@each("step", ["x > k", "x >= k", "k < x"])
+@each("origin", [0, 1900, -300])
+def test_standard_errors_of_levels_are_those_at_a_known_jump_also_if_it_is_at_a_row(step: str, origin: float) -> None:
+    x = np.arange(20) / 3 + origin
+    y = 1 + 2 * (x > origin + 4) + 0.1 * np.random.default_rng(2).normal(size=20)
+    found = fit(f"y ~ a + where({step}, b, 0)", {"x": x, "y": y})
+    k = found.parameters["k"]
+    design = np.column_stack([np.ones(20), x >= k if "=" in step else x > k])
+    rss = np.linalg.lstsq(design, y, rcond=None)[1][0]
+    errors = np.sqrt(rss / found.dof * np.diag(np.linalg.inv(design.T @ design)))
+    assert [found.stderr["a"], found.stderr["b"]] == pytest.approx(errors, rel=1e-6)
+    assert found.dof == 18
+    assert not any("kink" in warning for warning in found.warnings)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> None:
     generator = np.random.default_rng(seed)
