@@ -71,14 +71,14 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     table = fit_report.estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
     cells = [[column.title for column in table.columns], *table.rows]
     if path.lower().endswith(".md"):
-        lines = ["| " + " | ".join(row) + " |" for row in cells]
+        lines = ["| " + " | ".join(text.replace("|", r"\|") for text in row) + " |" for row in cells]
         return "\n".join([lines[0], "| :--- " + "| ---: " * (len(table.columns) - 1) + "|", *lines[1:], ""])
-    lines = [" & ".join(text.translate(_LATEX_ESCAPES) for text in row) + r" \\" for row in cells]
+    lines = [" & ".join(text.translate(str.maketrans(_LATEX_ESCAPES)) for text in row) + r" \\" for row in cells]
     body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     return "\n".join([rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", *body, r"\end{tabular}", ""])
 
 
-_LATEX_ESCAPES = str.maketrans({mark: rf"\{mark}" for mark in "&%$#_{}"} | {"^": r"\^{}", "\\": r"\textbackslash{}"})
+_LATEX_ESCAPES = {"^": r"\^{}", "~": r"\~{}", "\\": r"\textbackslash{}"} | {mark: rf"\{mark}" for mark in "&%$#_{}"}
 
 
 def _estimate_rows(fit: FittedModel, name: str) -> Iterator[dict[str, str]]:
