@@ -536,13 +536,14 @@ def test_all_files_of_draws_have_the_same_numbers(tmp_path: Path) -> None:
     path = tmp_path / "levels.csv"
     path.write_text("g,y\n" + "".join(f"{'ab'[k % 2]},{k}\n" for k in range(9)), encoding="utf-8")
     for ending in ("csv", "parquet", "nc"):
-        words = ["train", "y ~ a[g]", str(path), "--posterior", "20", "--draws", str(tmp_path / f"draws.{ending}")]
+        words = ["train", "y ~ a[g] + draw", str(path), "--posterior", "20", "--prior", "draw ~ normal(0, 1)"]
+        words += ["--draws", str(tmp_path / f"draws.{ending}")]
         assert run_cli(words).status == 0
     with (tmp_path / "draws.csv").open(encoding="utf-8") as stream:
         names, *rows = csv.reader(stream)
     columns = dict(zip(names, np.array(rows, float).T, strict=True))
     table = parquet.read_table(tmp_path / "draws.parquet")
-    assert names == table.column_names == ["chain", "draw", "a[a]", "a[b]", "sigma"]
+    assert names == table.column_names == ["chain", "draw", "a[a]", "a[b]", "draw_", "sigma"]
     group = importlib.import_module("arviz").from_netcdf(tmp_path / "draws.nc").posterior
     for name, values in columns.items():
         assert np.array_equal(table[name].to_numpy(), values)
@@ -615,11 +616,11 @@ def test_bands_of_array_parameters_are_quantiles_of_their_curves() -> None:
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
     generator = np.random.default_rng(5)
-    draws = {"a": generator.normal(size=(2, 3)), "v": generator.normal(size=(2, 3, 2))}
+    draws = {"chain": generator.normal(size=(2, 3)), "v": generator.normal(size=(2, 3, 2))}
     path = str(tmp_path / f"draws.{ending}")
     save_draws(draws, path)
-    table = open_data([path]).load(["chain", "draw", "a", "v[0]", "v[1]"])
-    columns = [[0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, draws["a"].ravel(), *draws["v"].reshape(6, 2).T]
+    table = open_data([path]).load(["chain", "draw", "chain_", "v[0]", "v[1]"])
+    columns = [[0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, draws["chain"].ravel(), *draws["v"].reshape(6, 2).T]
     for found, wanted in zip(table.columns.values(), columns, strict=True):
         assert np.array_equal(found, wanted)
 

@@ -51,6 +51,22 @@ def test_text_and_csv_of_groups_say_what_the_document_says(tmp_path: Path) -> No
         assert shown == numbers
 
 
+@pytest.mark.parametrize("name", ["rows", "loss", "converged", "a_low"])
+def test_labels_and_parameters_of_groups_keep_their_columns(name: str) -> None:
+    """Whatever they are called: a figure of the same name has no column."""
+    x = np.tile(np.arange(5.0), 2)
+    data = {"x": x, "y": 2 + 3 * x + np.cos(9 * x), name: np.repeat(["u", "v"], 5), "g": np.repeat([1, 2], 5)}
+    by_label = ad.fit_by("y ~ a + b*x", data, by=name)
+    by_number = ad.fit_by(f"y ~ a + {name}*x", {each: data[each] for each in "xyg"}, by="g")
+    values = [str(group.fit.parameters[name]) for group in by_number if group.fit]
+    for groups, expected in ((by_label, ["u", "v"]), (by_number, values)):
+        stream = io.StringIO()
+        groups_csv(groups).write(Paper(stream))
+        names, *rows = csv.reader(io.StringIO(stream.getvalue()))
+        assert len({*names}) == len(names)
+        assert [row[names.index(name)] for row in rows] == expected
+
+
 def test_a_table_of_estimates_says_what_the_document_says(tmp_path: Path) -> None:
     path, label = tmp_path / "d.csv", r"a\b_c^d&%$#{}~|e"
     rows = [f"{k},{3 + 2 * k + (-1) ** k / 9 + k % 2},{[label, 'v'][k % 2]}" for k in range(12)]
