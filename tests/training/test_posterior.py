@@ -613,6 +613,21 @@ def test_bands_of_array_parameters_are_quantiles_of_their_curves() -> None:
     assert found.confidence_high == pytest.approx(np.quantile(curves, 0.9, axis=0), rel=1e-9)
 
 
+@each("options", [{}, {"priors": {"b": "normal(0, 1)"}}, {"sigma": 0.3}, {"priors": {"sigma": "exponential(1)"}}])
+def test_levels_with_a_prior_have_the_posterior_of_indicators(options: dict[str, Any]) -> None:
+    generator, sites = np.random.default_rng(1), np.array([*"abc"] * 5)
+    data = {"x": np.arange(15.0), "g": sites, "y": (sites == "b") + 0.3 * np.arange(15) + generator.normal(0, 0.3, 15)}
+    prior, own = "normal(0, 1)", options.get("priors", {})
+    options = {**options, "posterior": 1500, "chains": 2}
+    levels = ad.fit("y ~ a[g] + b*x", data, **options | {"priors": {"a": prior, **own}})
+    apart = options | {"priors": {**dict.fromkeys(("a1", "a2", "a3"), prior), **own}}
+    indicators = ad.fit("y ~ a1*(g == 'a') + a2*(g == 'b') + a3*(g == 'c') + b*x", data, **apart)
+    for name, other in (("a[a]", "a1"), ("a[b]", "a2"), ("a[c]", "a3"), ("b", "b"), ("sigma", "sigma")):
+        found, expected = levels.posterior[name], indicators.posterior[other]
+        assert found.mean == pytest.approx(expected.mean, abs=0.15 * expected.sd)
+        assert found.sd == pytest.approx(expected.sd, rel=0.25)
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
     generator = np.random.default_rng(5)

@@ -529,6 +529,7 @@ class Density:
             layout=self._layout,
             bounds=Bounds.unbounded(self.size),
             loss="",
+            is_scale_estimated=False,
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
         )
         self._centre = self._layout.flatten(
