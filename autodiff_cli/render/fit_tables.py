@@ -40,12 +40,13 @@ def groups_csv(groups: FittedGroups) -> Report:
     def write(paper: Paper) -> None:
         fits, kinds = [group.fit for group in groups if group.fit is not None], _interval_kinds(groups)
         columns = [*_csv_cells(fits[0], kinds)] if fits else []
-        rows = [[groups.column, "rows", *columns, "converged", "warnings"]]
+        rows = [[*dict.fromkeys([groups.column, "rows", *columns, "converged", "warnings"])]]
         for group in groups:
-            fit, cells = group.fit, {groups.column: _group_label(group), "warnings": "; ".join(_group_warnings(group))}
+            fit, cells = group.fit, {"warnings": "; ".join(_group_warnings(group))}
+            cells["converged"] = str(fit is not None and fit.converged).lower()
             if fit is not None:
                 cells |= {"rows": str(fit.rows), **_csv_cells(fit, kinds)}
-            cells["converged"] = str(fit is not None and fit.converged).lower()
+            cells[groups.column] = _group_label(group)
             rows.append([cells.get(name, "") for name in rows[0]])
         paper.stream.write(csv_text(rows))
 
@@ -71,14 +72,16 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     table = fit_report.estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
     cells = [[column.title for column in table.columns], *table.rows]
     if path.lower().endswith(".md"):
-        lines = ["| " + " | ".join(row) + " |" for row in cells]
+        lines = ["| " + " | ".join(text.replace("|", r"\|") for text in row) + " |" for row in cells]
         return "\n".join([lines[0], "| :--- " + "| ---: " * (len(table.columns) - 1) + "|", *lines[1:], ""])
     lines = [" & ".join(text.translate(_LATEX_ESCAPES) for text in row) + r" \\" for row in cells]
     body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     return "\n".join([rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", *body, r"\end{tabular}", ""])
 
 
-_LATEX_ESCAPES = str.maketrans({mark: rf"\{mark}" for mark in "&%$#_{}"} | {"^": r"\^{}", "\\": r"\textbackslash{}"})
+_LATEX_ESCAPES = str.maketrans(
+    {"^": r"\^{}", "~": r"\~{}", "\\": r"\textbackslash{}"} | {mark: rf"\{mark}" for mark in "&%$#_{}"}
+)
 
 
 def _estimate_rows(fit: FittedModel, name: str) -> Iterator[dict[str, str]]:
@@ -100,7 +103,10 @@ _CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
 
 
 def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
-    """Return the numbers of a fit by the names of their columns: estimates with errors, intervals, and figures."""
+    """Return the numbers of a fit by the names of their columns: estimates with errors, intervals, and figures.
+
+    If names are equal, the first one counts: a parameter may be called `loss`.
+    """
     estimates = {name: _estimate(fit, name) for name in (*fit.parameters, *fit.fixed, *fit.derived)}
     columns = [({"": value, "_stderr": error}, name) for name, (value, error) in estimates.items()]
     for kind in kinds:
@@ -108,15 +114,14 @@ def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
         for name in estimates:
             low, high = intervals.get(name) or (None, None)
             columns.append(({f"{mark}_low": low, f"{mark}_high": high}, name))
-    return {
-        **{
-            f"{element}{title}": cell
-            for numbers, name in columns
-            for element, cells in _element_cells(name, estimates[name][0], numbers)
-            for title, cell in cells.items()
-        },
-        **{name: _csv_cell(getattr(fit, name)) for name in _CSV_FIGURES},
-    }
+    cells = dict[str, str]()
+    for numbers, name in columns:
+        for element, parts in _element_cells(name, estimates[name][0], numbers):
+            for title, cell in parts.items():
+                cells.setdefault(f"{element}{title}", cell)
+    for name in _CSV_FIGURES:
+        cells.setdefault(name, _csv_cell(getattr(fit, name)))
+    return cells
 
 
 def _element_cells(name: str, value: Any, columns: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -50,6 +50,13 @@ def test_a_response_is_integrated_by_the_trapezoidal_rule() -> None:
     assert objective.value([1.0, 2.0]) == pytest.approx(np.mean((curve @ shares) ** 2), rel=1e-12)
 
 
+def test_rows_of_weight_0_are_part_of_the_response() -> None:
+    data = decay() | {"w": np.where(np.abs(T - 3) < 0.5, 0, 1)}  # at the peak of the pulse
+    found = fit(MODEL, data, weights="w")
+    assert found.rows == np.count_nonzero(data["w"])
+    assert found.parameters == pytest.approx({"c": 2, "a": 50, "tau": 2.5}, rel=1e-6)
+
+
 @pytest.mark.slow
 def test_steps_may_differ() -> None:
     places = np.linspace(0.05, 3, 40) ** 2  # steps from 0.01 to 0.45

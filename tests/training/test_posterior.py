@@ -536,13 +536,14 @@ def test_all_files_of_draws_have_the_same_numbers(tmp_path: Path) -> None:
     path = tmp_path / "levels.csv"
     path.write_text("g,y\n" + "".join(f"{'ab'[k % 2]},{k}\n" for k in range(9)), encoding="utf-8")
     for ending in ("csv", "parquet", "nc"):
-        words = ["train", "y ~ a[g]", str(path), "--posterior", "20", "--draws", str(tmp_path / f"draws.{ending}")]
+        words = ["train", "y ~ a[g] + draw", str(path), "--posterior", "20", "--prior", "draw ~ normal(0, 1)"]
+        words += ["--draws", str(tmp_path / f"draws.{ending}")]
         assert run_cli(words).status == 0
     with (tmp_path / "draws.csv").open(encoding="utf-8") as stream:
         names, *rows = csv.reader(stream)
     columns = dict(zip(names, np.array(rows, float).T, strict=True))
     table = parquet.read_table(tmp_path / "draws.parquet")
-    assert names == table.column_names == ["chain", "draw", "a[a]", "a[b]", "sigma"]
+    assert names == table.column_names == ["chain", "draw", "a[a]", "a[b]", "draw_", "sigma"]
     group = importlib.import_module("arviz").from_netcdf(tmp_path / "draws.nc").posterior
     for name, values in columns.items():
         assert np.array_equal(table[name].to_numpy(), values)
@@ -612,14 +613,29 @@ def test_bands_of_array_parameters_are_quantiles_of_their_curves() -> None:
     assert found.confidence_high == pytest.approx(np.quantile(curves, 0.9, axis=0), rel=1e-9)
 
 
+@each("options", [{}, {"priors": {"b": "normal(0, 1)"}}, {"sigma": 0.3}, {"priors": {"sigma": "exponential(1)"}}])
+def test_levels_with_a_prior_have_the_posterior_of_indicators(options: dict[str, Any]) -> None:
+    generator, sites = np.random.default_rng(1), np.array([*"abc"] * 5)
+    data = {"x": np.arange(15.0), "g": sites, "y": (sites == "b") + 0.3 * np.arange(15) + generator.normal(0, 0.3, 15)}
+    prior, own = "normal(0, 1)", options.get("priors", {})
+    options = {**options, "posterior": 1500, "chains": 2}
+    levels = ad.fit("y ~ a[g] + b*x", data, **options | {"priors": {"a": prior, **own}})
+    apart = options | {"priors": {**dict.fromkeys(("a1", "a2", "a3"), prior), **own}}
+    indicators = ad.fit("y ~ a1*(g == 'a') + a2*(g == 'b') + a3*(g == 'c') + b*x", data, **apart)
+    for name, other in (("a[a]", "a1"), ("a[b]", "a2"), ("a[c]", "a3"), ("b", "b"), ("sigma", "sigma")):
+        found, expected = levels.posterior[name], indicators.posterior[other]
+        assert found.mean == pytest.approx(expected.mean, abs=0.15 * expected.sd)
+        assert found.sd == pytest.approx(expected.sd, rel=0.25)
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
     generator = np.random.default_rng(5)
-    draws = {"a": generator.normal(size=(2, 3)), "v": generator.normal(size=(2, 3, 2))}
+    draws = {"chain": generator.normal(size=(2, 3)), "v": generator.normal(size=(2, 3, 2))}
     path = str(tmp_path / f"draws.{ending}")
     save_draws(draws, path)
-    table = open_data([path]).load(["chain", "draw", "a", "v[0]", "v[1]"])
-    columns = [[0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, draws["a"].ravel(), *draws["v"].reshape(6, 2).T]
+    table = open_data([path]).load(["chain", "draw", "chain_", "v[0]", "v[1]"])
+    columns = [[0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, draws["chain"].ravel(), *draws["v"].reshape(6, 2).T]
     for found, wanted in zip(table.columns.values(), columns, strict=True):
         assert np.array_equal(found, wanted)
 

@@ -1,7 +1,7 @@
 """Rows of weight 0 change nothing: every figure of a fit is, bit for bit, the one without them.
 
-Their cells are hostile: far from all others, so that the model overflows there or the loss has no value. They stand
-between the other rows, in memory or in files that are streamed.
+Their cells are hostile: far from all others, so that the model overflows there or the loss has no value, with levels
+and classes that no other row has. They stand between the other rows, in memory or in files that are streamed.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("y ~ a + b*x", {"validation": 0.2, "optimizer": "adam", "batch_size": 4, "epochs": 9}),
     ("y ~ mlp(x, [3])", {"epochs": 9}),
     ("y ~ a[g] + b*x", {}),
+    ("y ~ a + b*x + c*(g == 'r')", {}),
+    ("y ~ a[g, kind] + b*x", {"bootstrap": 20}),
     ("y ~ a + b*x + u[g]", EFFECTS),
     ("y ~ a*exp(-b*x) + c", {"profile": True, "plot": True}),
     ("y ~ a*exp(-b*x)", {"starts": 5, "optimizer": "lbfgs"}),
@@ -55,8 +57,8 @@ def columns(rows: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def with_zero_weights(data: dict[str, Any]) -> dict[str, Any]:
-    hostile = {"x": 1e5, "y": -1e9, "z": 1e7, "count": 10**12, "hit": 7.0, "kind": "p", "g": "u", "w": 0.0}
+def with_zero_weights(data: dict[str, Any], level: str = "r") -> dict[str, Any]:
+    hostile = {"x": 1e5, "y": -1e9, "z": 1e7, "count": 10**12, "hit": 7.0, "kind": level, "g": level, "w": 0.0}
     return {name: np.insert(values, [0, 3, 3, len(values)], hostile[name]) for name, values in data.items()}
 
 
@@ -106,7 +108,8 @@ def test_groups_are_those_without_them(options: dict[str, Any]) -> None:
     """A group of which all rows have weight 0 has no fit, and says why."""
     data = columns(48)
     model = "count ~ exp(a + b*x)" if "family" in options else "y ~ a*exp(-b*x)"
-    alone, found = (ad.fit_by(model, rows, by="g", weights="w", **options) for rows in (data, with_zero_weights(data)))
+    both = data, with_zero_weights(data, level="u")
+    alone, found = (ad.fit_by(model, rows, by="g", weights="w", **options) for rows in both)
     assert [document(group.fit) for group in found] == [document(group.fit) for group in alone]
     data["w"] = np.where(data["g"] == "v", 0.0, data["w"])
     without = ad.fit_by(model, data, by="g", weights="w", **options)
@@ -114,6 +117,15 @@ def test_groups_are_those_without_them(options: dict[str, Any]) -> None:
     for label in "uw":
         assert document(without[label]) == document(alone[label])
     assert without.notes == ("rows of all groups left out because their weight is 0: 16",)
+
+
+def test_a_level_without_weight_is_unknown_to_the_saved_model(tmp_path: Path) -> None:
+    path = tmp_path / "fit.json"
+    ad.fit("kind ~ softmax(a[g]*[x, 0])", with_zero_weights(columns(24)), weights="w").save(path)
+    model = ad.load(path)
+    assert model.classes == ("p", "q")
+    with pytest.raises(ad.DataError, match="not fitted with the level `r`, only with `u`, `v`, `w`"):
+        model.predict({"x": [1.0], "g": ["r"]})
 
 
 def test_models_are_compared_without_them() -> None:

@@ -365,7 +365,10 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
 def save_draws(draws: Mapping[str, Array], path: str) -> None:
     """Write draws to a file, with columns `chain` and `draw` and one for each number: CSV, Parquet, or NetCDF as ArviZ
     reads it. Raises OSError.
+
+    An underscore follows the name of a parameter that is called `chain` or `draw`.
     """
+    draws = {name + "_" * (name in ("chain", "draw")): each for name, each in draws.items()}
     if path.lower().endswith(".nc"):
         with warnings.catch_warnings(action="ignore"):  # ArviZ announces its next version
             arviz: Any = importlib.import_module("arviz")
@@ -526,6 +529,7 @@ class Density:
             layout=self._layout,
             bounds=Bounds.unbounded(self.size),
             loss="",
+            is_scale_estimated=False,
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
         )
         self._centre = self._layout.flatten(

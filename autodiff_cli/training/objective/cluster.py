@@ -540,13 +540,13 @@ class ClusterData(FitData):
         self, cluster: Cluster, files: DataSource, shares: list[list[FileShare]], model: Model, options: FitOptions
     ) -> None:
         super().__init__(files, model, options)
-        if any(weighting.values is not None for weighting in self.weightings):
+        if any(weighting.values is not None for weighting in self.weightings.values()):
             raise FallbackRequired
         self._cluster = cluster
         flat = [*itertools.chain(*shares)]
         common = self.numeric, self.label_names, options.drop_missing
         self._shares = cluster.create_partitions(read_on_worker, flat, common=common)
-        self._summaries: list[ShareData] = cluster.apply(self._shares, summarize_share, self.weightings)
+        self._summaries: list[ShareData] = cluster.apply(self._shares, summarize_share, [*self.weightings.values()])
         remaining = iter(self._summaries)
         for file, own_shares in zip(files.files, shares, strict=True):
             counts = FilterCounts()

@@ -43,6 +43,7 @@ from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_col
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import (
+    GROUP,
     WEIGHT,
     ChunkedRows,
     ColumnArrays,
@@ -54,15 +55,6 @@ from autodiff_cli.training.rows import (
     concatenate_rows,
     numbers_in_data,
 )
-
-
-def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
-    """Return the different levels, sorted.
-
-    >>> distinct_levels(np.array(["b", "a", "b"]))
-    ('a', 'b')
-    """
-    return tuple(np.unique(labels).tolist())
 
 
 def indicator_columns(
@@ -162,14 +154,12 @@ class Weighting:
 
     Attributes:
         words: their name in messages.
-        column: the column in which kernels read them.
         graph: their value in a row, as an expression of columns.
         values: their values, if they are an array that is not in the data; its leaf has a name that no column has.
         is_sigma: whether these are standard deviations of the target, from which weights are computed.
     """
 
     words: str
-    column: str
     graph: Node
     values: ArrayLike | None
     is_sigma: bool
@@ -226,8 +216,8 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
     return output
 
 
-def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighting]:
-    """Return the weights and errors that the options name.
+def find_weightings(names: Collection[str], options: FitOptions) -> dict[str, Weighting]:
+    """Return the weights and errors that the options name, by the columns in which kernels read them.
 
     A vector `[s1, s2]` has an error for each target. Their geometric mean gives the weight of a row. Additional columns
     contain the ratio of this mean to the error of each target.
@@ -240,7 +230,7 @@ def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighti
     """
     sources = {"weights": (WEIGHT, options.weights), "sigma": (WEIGHT, options.sigma)}
     sources |= {f"x_sigma of {name}": (x_sigma_column(name), values) for name, values in options.x_errors.items()}
-    weightings = []
+    weightings = {}
     for words, (column, source) in sources.items():
         if source is None:
             continue
@@ -248,17 +238,16 @@ def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighti
         if graph.op is stack and is_sigma:
             sigmas = graph.inputs
             graph = exp(functools.reduce(operator.add, map(log, sigmas)) / len(sigmas))
-            weightings += [
-                Weighting(words, target_scale_column(k), graph / sigma, None, False) for k, sigma in enumerate(sigmas)
-            ]
-        values = None if isinstance(source, str) else source
-        weightings.append(Weighting(words, column, graph, values, is_sigma))
+            for k, sigma in enumerate(sigmas):
+                weightings[target_scale_column(k)] = Weighting(words, graph / sigma, None, False)
+        weightings[column] = Weighting(words, graph, source if np.ndim(source) else None, is_sigma)
     return weightings
 
 
 def weighting_columns(names: Collection[str], options: FitOptions) -> set[str]:
     """Return the columns of the data that weights and errors read. Raises DataError as `find_weightings` does."""
-    return {name for weighting in find_weightings(names, options) for name in leaf_names([weighting.graph])} & {*names}
+    graphs = [weighting.graph for weighting in find_weightings(names, options).values()]
+    return {*leaf_names(graphs)} & {*names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,9 +318,9 @@ class FitData(abc.ABC):
 
     def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
         self.weightings = find_weightings(dataset.names, options)
-        self.is_weighted = any(weighting.column == WEIGHT for weighting in self.weightings)
-        scales = {target_scale_column(k) for k in range(len(self.weightings))}
-        self.target_scales = tuple(each.column for each in self.weightings if each.column in scales)
+        self.is_weighted = WEIGHT in self.weightings
+        scales = [target_scale_column(k) for k in range(len(self.weightings))]
+        self.target_scales = tuple(filter(self.weightings.__contains__, scales))
         self.numeric = sorted({*model.numeric, *weighting_columns(dataset.names, options)} - {model.class_column})
         self._levels = [*filter(None, (model.class_column, *model.label_columns))]
         self.label_names = [*dict.fromkeys([*self._levels, *filter(None, [model.group_column])])]
@@ -347,19 +336,33 @@ class FitData(abc.ABC):
 
     def encode(self, leaf: str, column: str, kind: DTypeLike = np.float64) -> NDArray[Any]:
         """Add a column with the position of each row's label among the different labels, which are returned sorted."""
-        distinct, positions = np.unique(self.labels[column], return_inverse=True)
+        labels = self.labels if leaf == GROUP else self._used_labels
+        distinct, positions = np.unique(labels[column], return_inverse=True)
         self._encoded[leaf] = column, positions.astype(kind)
         return distinct
 
     def levels(self, name: str) -> tuple[Any, ...]:
         """Return the different labels of a column, sorted."""
-        return distinct_levels(self.labels[name])
+        return tuple(np.unique(self._used_labels[name]).tolist())
 
     def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]:
         """Add indicator columns by the names of their leaves; return the names of those that are 0 in all rows."""
         for name, match in matches.items():
-            self._encoded[name] = match.column, _is_level(self.labels[match.column], match)
+            self._encoded[name] = match.column, _is_level(self._used_labels[match.column], match)
         return [name for name in matches if not self._encoded[name][1].any()]
+
+    @functools.cached_property
+    def _used_labels(self) -> Mapping[str, NDArray[Any]]:
+        """The label of each code. Codes that only rows of weight 0 have stand for the label of another code."""
+        if not self.is_weighted:
+            return self.labels
+        labels, codes = {}, {name: (name, np.arange(len(self.labels[name]))) for name in self._levels}
+        rows = self.rows_by(ColumnRecipe(set(), self.weightings, codes, {}))
+        for name, (_, numbers) in codes.items():
+            task = ColumnTask(frozenset({name, WEIGHT}), functools.partial(_weighted_codes, name), np.union1d)
+            used, own = rows.fold(task), self.labels[name]
+            labels[name] = np.where(np.isin(numbers, used), own, own[used[0]]) if len(used) else own
+        return labels
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
         """Return the rows with a weight other than 0, with the columns that the graphs read.
@@ -367,8 +370,7 @@ class FitData(abc.ABC):
         Raises:
             DataError: if all weights are 0.
         """
-        weightings = {weighting.column: weighting for weighting in self.weightings}
-        rows = self.rows_by(ColumnRecipe({*self.numeric}, weightings, self._encoded, graphs.vectors))
+        rows = self.rows_by(ColumnRecipe({*self.numeric}, self.weightings, self._encoded, graphs.vectors))
         if not self.is_weighted:
             return rows
         has_weight = rows.fold(ColumnTask(frozenset({WEIGHT}), _has_weight, concatenate_rows))
@@ -385,6 +387,10 @@ NO_WEIGHT = "weights: all weights are 0"
 
 def _has_weight(columns: ColumnArrays) -> NDArray[np.bool_]:
     return np.asarray(columns[WEIGHT] != 0)
+
+
+def _weighted_codes(name: str, columns: ColumnArrays) -> NDArray[np.integer[Any]]:
+    return np.unique(columns[name][_has_weight(columns)])
 
 
 @contextlib.contextmanager
@@ -426,8 +432,8 @@ class LoadedData(FitData):
         self._columns |= {label_key(name): column.codes for name, column in table.labels.items()}
         self.rows, self._dropped = table.rows, table.dropped
         self.selections = () if table.row_mask is None else ((table.row_mask, len(table.row_mask)),)
-        for weighting in self.weightings:
-            if weighting.values is not None and weighting.graph.is_input:
+        for weighting in self.weightings.values():
+            if weighting.values is not None:
                 values = numeric_vector(weighting.values, weighting.words).astype(np.float64, copy=False)
                 if table.row_mask is not None and len(values) == len(table.row_mask):
                     values = values[table.row_mask]
@@ -517,8 +523,8 @@ class StreamedData(FitData):
 
     def __init__(self, files: DataSource, model: Model, options: FitOptions, why: str) -> None:
         super().__init__(files, model, options)
-        for weighting in self.weightings:
-            if weighting.values is not None and weighting.graph.is_input:
+        for weighting in self.weightings.values():
+            if weighting.values is not None:
                 raise OptionError(f"{weighting.words}: streamed rows need a column or an expression, not an array")
         # Only the end of the first pass, which checks the weights, shows whether a cell is missing.
         self.selections = None if files.is_filtered or options.drop_missing else ()
@@ -543,7 +549,7 @@ class StreamedData(FitData):
 
     def _check_weights(self, columns: Mapping[str, Array], before: int) -> None:
         """Check the weights and errors of a chunk, given the number of rows before it."""
-        for weighting in self.weightings:
+        for weighting in self.weightings.values():
             weighting.check(weighting.evaluate(columns, len(next(iter(columns.values())))), self.selections, before)
 
 

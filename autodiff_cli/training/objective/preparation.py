@@ -171,16 +171,16 @@ class PreparedObjective:
         self.origins, self.zero_weight_rows = dict(dataset.origins), data.rows - self.data.rows
         self.selections = data.selections
         notes: list[str] = []
-        loss = kernels.loss_graphs
-        chosen = choose_backend(options.backend, options.threads, loss, data.rows, notify=notes.append)
-        epoch_backend = _epoch_backend(options, loss, data.rows, chosen, notes)
+        loss, rows = kernels.loss_graphs, self.data.rows
+        chosen = choose_backend(options.backend, options.threads, loss, rows, notify=notes.append)
+        epoch_backend = _epoch_backend(options, loss, rows, chosen, notes)
         has_changed = chosen.name != "numpy" or epoch_backend is not chosen or notes
         self.kernels = kernels
         if has_changed:
             self.kernels = replace(kernels, backend=chosen, notes=notes, epoch_backend=epoch_backend)
         self.passes_before_compiling = math.inf
         if options.backend == "auto" and chosen.name == "numpy" and not notes:
-            self.passes_before_compiling = passes_before_compiling(loss, data.rows)
+            self.passes_before_compiling = passes_before_compiling(loss, rows)
         self.threads, self.family, self.is_likelihood = options.threads, options.family, options.likelihood
         self.is_absolute = options.absolute_sigma
         # The values of leaves that are neither columns nor parameters.
