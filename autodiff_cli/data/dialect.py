@@ -296,7 +296,9 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         hint = f"; leave out --decimal {parser.decimal}: numbers of this file have `{parser.detected_decimal}`"
     elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and _DECIMAL_COMMA.fullmatch(cell):
         hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
-    return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
+    if is_missing(cell):
+        return f"{cell or 'empty'}; --where can leave out such rows"
+    return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}"
 
 
 # --- Dialects of text
