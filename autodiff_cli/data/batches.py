@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,7 @@ class LabelColumn:
             matches = (by_text.get(str(label), by_text.get(_plain_text(label), label)) for label in self.values)
             return LabelColumn(self.codes, [*matches])
         numbers = [_as_number(label) for label in self.values]
-        return self if None in numbers else LabelColumn(self.codes, numbers)
+        return LabelColumn(self.codes, numbers) if all(map(_is_finite, numbers)) else self
 
     def joined(self) -> LabelColumn:
         """Return the labels with combinations as texts, in which texts of numbers are unchanged."""
@@ -131,7 +131,7 @@ class LabelColumn:
                     if not are_whole and not (isinstance(value, float) and abs(value) >= _LABEL_LIMIT):
                         floats = np.array(self.values, np.float64)
                         return floats if len({*floats}) == len({*self.values}) else np.array([*map(str, self.values)])
-                    reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
+                    reason = f"a label must be a whole number below 2^63 or text, not {value}"
                     raise DataError(f"column `{name}`: {reason}")
             return np.array([int(value) for value in self.values], np.int64)
         for value in map(str, self.values):
@@ -182,9 +182,7 @@ def _joint_parts(text: str) -> list[str]:
 def _plain_text(label: Any) -> str:
     """Return a label as text: a number in its shortest notation, and a whole one without a point."""
     number = _as_number(label)
-    if number is None or not math.isfinite(number):
-        return str(label)
-    return str(int(number) if number == int(number) else number)
+    return str(label) if not _is_finite(number) else str(int(number) if number == int(number) else number)
 
 
 class CodeTable(dict[Any, int]):
@@ -242,7 +240,11 @@ def _as_number(label: Any) -> float | None:
     if isinstance(label, int | float):
         return label
     value = parse_number(str(label))
-    return value if value is None or not _WHOLE_NUMBER.fullmatch(str(label)) else int(str(label))
+    return int(str(label)) if _is_finite(value) and _WHOLE_NUMBER.fullmatch(str(label)) else value
+
+
+def _is_finite(number: float | None) -> TypeGuard[float]:
+    return number is not None and math.isfinite(number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,6 +340,14 @@ def _parse_cell(cell: str, parser: CellParser, is_label: bool, no_blanks: bool) 
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
 
+def parse_block(file: str, width: int, records: Iterable[Record], request: batches.ColumnRequest) -> batches.RawBatch:
+    """Return the columns of some records; see `parse_records`. Raises DataError that lists the invalid cells."""
+    problems = batches.ProblemList(f"{file}: ")
+    columns = parse_records(records, width, request, problems)
+    problems.raise_if_any()
+    return columns
+
+
 class _NumberedLines:
     """Iterates over the lines of the rows without comments, and adds an empty line at the end.
 

@@ -120,7 +120,7 @@ class CellParser:
         if self.kind is CellKind.DATETIME:
             return self._parse_seconds(cell)
         value = parse_number(cell, self.decimal)
-        is_ambiguous = self.is_comma_ambiguous and _DECIMAL_COMMA.fullmatch(cell)
+        is_ambiguous = self.is_comma_ambiguous and "," in cell and is_number(cell, ",")
         if value is None and not is_ambiguous and _THOUSANDS_PATTERNS[self.decimal].fullmatch(cell):
             self.number_note = "thousands separators were removed"
             whole, _, digits = cell.partition(self.decimal)
@@ -137,11 +137,11 @@ class CellParser:
     def plain_text(self, cell: str) -> str:
         """Return a cell as text; a number has a decimal point, and no thousands separators if the file has commas.
 
-        >>> CellParser(",").plain_text("1.234,5"), CellParser().plain_text("1,234.5"), CellParser().plain_text("1.234")
-        ('1234.5', '1,234.5', '1.234')
+        >>> [CellParser(",").plain_text(cell) for cell in ("1.234,5", "1 234,5")], CellParser().plain_text("1,234.5")
+        (['1234.5', '1234.5'], '1,234.5')
         """
-        if self.decimal == "," and (parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)):
-            return cell.replace(".", "").replace(",", ".")
+        if self.decimal == "," and is_number(cell, ","):
+            return re.sub(r"[. '\u00a0\u2009\u202f]", "", cell).replace(",", ".")
         return cell
 
     def note(self) -> str | None:
@@ -244,6 +244,11 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
+def is_number(cell: str, decimal: str) -> bool:
+    """Return whether a cell is a number, perhaps with thousands separators."""
+    return parse_number(cell, decimal) is not None or _THOUSANDS_PATTERNS[decimal].fullmatch(cell) is not None
+
+
 def is_beyond_floats(cell: str, value: float) -> bool:
     """Return whether a cell is a number so small that its value is 0, or so large that it is infinite.
 
@@ -294,9 +299,11 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         hint = f"; --comment '{DEFAULT_COMMENT}' skips such lines"
     elif parser.kind is CellKind.NUMBER and parser.detected_decimal not in (None, parser.decimal):
         hint = f"; leave out --decimal {parser.decimal}: numbers of this file have `{parser.detected_decimal}`"
-    elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and _DECIMAL_COMMA.fullmatch(cell):
+    elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and "," in cell and is_number(cell, ","):
         hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
-    return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
+    if is_missing(cell):
+        return f"{cell or 'empty'}; --where can leave out such rows"
+    return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}"
 
 
 # --- Dialects of text
@@ -306,7 +313,6 @@ WHITESPACE = " "  # as a delimiter: any run of blanks and tabs
 DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user sets another mark
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _COMMA_BETWEEN_DIGITS = re.compile(r"[+-]?\d[\d.,]*\d(?:[eEdD][+-]?\d+)?")
 _MARKS = ",\t;|"  # delimiters, likeliest first, if none splits all records evenly
@@ -612,10 +618,10 @@ def _is_regular(delimiter: str, records: Sequence[str]) -> bool:
 
 def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | None:
     """Return the decimal mark: a comma if some numbers have one and none has a point; None if no number has either."""
-    cells = [cell for line in (first, *sample) for cell in split_record(line, delimiter)]
-    pointed = [cell.strip() for cell in cells if "." in cell and not _POINT_GROUPED.fullmatch(cell)]
-    has_points = any(parse_number(cell) is not None for cell in pointed)
+    cells = [cell.strip() for line in (first, *sample) for cell in split_record(line, delimiter)]
+    pointed = [cell for cell in cells if is_number(cell, ".") and ("." in cell or cell.count(",") > 1)]
+    has_points = not all(map(_POINT_GROUPED.fullmatch, pointed))
     if delimiter == ",":  # a quoted 1,234 has thousands, a quoted 1,5 a decimal comma
-        cells = [cell for cell in cells if not _THOUSANDS_PATTERNS["."].fullmatch(cell)]
-    unmarked = "." if delimiter == "," else None
-    return "." if has_points else "," if any(map(_DECIMAL_COMMA.fullmatch, cells)) else unmarked
+        cells = [cell for cell in cells if not is_number(cell, ".")]
+    has_commas = any("," in cell and is_number(cell, ",") for cell in cells)
+    return "." if has_points or (not has_commas and delimiter == ",") else "," if has_commas else None

@@ -16,6 +16,7 @@ import itertools
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -42,7 +43,7 @@ from autodiff_cli.data.batches import (
     select_rows,
     with_fallback,
 )
-from autodiff_cli.data.delimited import parse_records
+from autodiff_cli.data.delimited import parse_block
 from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError, FileOptions
 from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
@@ -235,10 +236,7 @@ class DataFile:
                 block.
         """
         row_filter = self._row_filter if is_filtered else None
-        filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
-        request = ColumnRequest(
-            self.column_positions({*names, *filtered}), texts, self.parsers, size, True, True, refuses_blanks=True
-        )
+        request = ColumnRequest(self.column_positions(names), (), self.parsers, size, True, True, refuses_blanks=True)
         done, counts = 0, FilterCounts()
         if row_filter is None:
             with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as batches:
@@ -248,17 +246,18 @@ class DataFile:
                     done += len(part)
                 return
         to_plain_text = self.format.new_parser().plain_text
+        parse = partial(parse_block, self.name, len(self.header))
         with contextlib.closing(self.format.iter_records()) as records:
             rest = itertools.islice(records, done, None)
             while block := list(itertools.islice(rest, size)):
-                problems = ProblemList(f"{self.name}: ")
-                batch = parse_records(block, len(self.header), request, problems)
+                if row_filter is not None:  # only the selected rows need all cells
+                    positions = self.column_positions({*names, *row_filter.columns})
+                    before = dataclasses.replace(request, positions=positions, labels=row_filter.text_columns)
+                    batch = parse(block, dataclasses.replace(before, refuses_blanks=False))
+                    block = [*itertools.compress(block, row_filter.mask(batch, self.parsers, counts).tolist())]
+                batch = parse(block, request)
                 cells = [[*map(to_plain_text, each.cells)] for each in block]
-                problems.raise_if_any()
-                if row_filter is not None:
-                    mask = row_filter.mask(batch, self.parsers, counts)
-                    batch, cells = select_rows(batch, mask), [*itertools.compress(cells, mask.tolist())]
-                yield RowBlock({name: numbers_of(batch, name) for name in {*names} & batch.keys()}, cells)
+                yield RowBlock({name: numbers_of(batch, name) for name in batch}, cells)
         if row_filter is not None:
             self.set_filter_counts(counts)
 

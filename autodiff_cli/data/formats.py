@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 import numpy as np
 
 from autodiff_cli.data import batches
-from autodiff_cli.data.delimited import DelimitedText, parse_records
+from autodiff_cli.data.delimited import DelimitedText, parse_block
 from autodiff_cli.data.dialect import MISSING_VALUES, NO_DATE, CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
@@ -268,10 +268,7 @@ class JsonLines(ArrowFormat):
             return super()._numeric_column(cells, parser, original, rows)
         records = [Record(f"row {row}", [cell or ""]) for row, cell in enumerate(cells.to_pylist(), rows + 1)]
         request = batches.ColumnRequest({original: 0}, (), {original: parser}, len(records), True, True)
-        problems = batches.ProblemList(f"{self._source.name}: ")
-        columns = parse_records(records, 1, request, problems)
-        problems.raise_if_any()
-        return columns[original]
+        return parse_block(self._source.name, 1, records, request)[original]
 
     def estimate_rows(self) -> int:
         """Return the number of rows, estimated from the lengths of the first lines."""

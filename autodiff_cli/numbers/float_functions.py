@@ -116,14 +116,14 @@ def ratio_series(ratio: Callable[[float], float]) -> float:
 
 
 def root(x: float, n: float) -> float:
-    """The real n-th root; nan for a negative x unless n is an odd integer."""
+    """The real n-th root, with the sign of x for odd integers n, also of -0; nan for a negative x and other n."""
     size = abs(x)
     z = sqrt(size) if n == 2 else (cube_root(size) if n == 3 else _root_of_size(size, n))
     if x != x or n != n or n == 0:
         return nan
-    if x < 0:
-        return -z if is_odd(n) else nan
-    return z
+    if is_odd(n):
+        return math.copysign(z, x)
+    return nan if x < 0 else z
 
 
 def _root_of_size(size: float, n: float) -> float:

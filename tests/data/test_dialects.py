@@ -58,6 +58,7 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x;y\n1;2,5\n3;4\n", {"decimal": ","}, [2.5, 4]),
         ("x\ty\n1\t2,5\n3\t4\n", {"delimiter": "tab"}, [2.5, 4]),
         ('x,y\n1,"-2,000.5"\n3,"1,234,567"\n', {}, [-2000.5, 1234567]),
+        ("x;y\n1;1,234,567\n3;2,000\n", {}, [1234567, 2000]),
         ('x,y\n1,"-2,0005"\n3,"1,234"\n', {}, [-2.0005, 1.234]),
         ("x;y\n1,5;2.000,5\n3;-1.234.567\n", {}, [2000.5, -1234567]),
         ("x;y\n1;2 000\n3;4 500\n", {}, [2000, 4500]),
@@ -180,6 +181,31 @@ def test_every_encoding_of_python_reads_text_or_is_refused() -> None:
             continue
     assert {"ascii", "cp1252", "latin_1", "utf_8", "utf_7", "shift_jis"} <= {*read}
     assert {"base64_codec", "rot_13", "utf_16", "idna", "undefined"}.isdisjoint(read)
+
+
+MARKS = [
+    (decimal, thousands)
+    for decimal, other in (".,", ",.")
+    for thousands in ("", other, " ", "'", "\u00a0", "\u2009", "\u202f")
+]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(10**7), 10**7), st.integers(0, 99)), min_size=1, max_size=5),
+    st.sampled_from(MARKS),
+    st.sampled_from([";", "\t", "|"]),
+)
+def test_decimal_marks_are_detected_among_thousands_separators(
+    numbers: list[tuple[int, int]], marks: tuple[str, str], delimiter: str
+) -> None:
+    """`1 234,5` was text. `12,345` beside `1,234.5` was read as 12.345."""
+    decimal, thousands = marks
+    grouped = [f"{whole:,}".replace(",", thousands) for whole, _ in numbers]
+    cells = [f"{whole}{decimal}{part:02}" for whole, (_, part) in zip(grouped, numbers, strict=True)]
+    rows = map(delimiter.join, zip(cells, grouped, strict=True))
+    file = opened("\n".join([f"x{delimiter}y", *rows]))
+    assert column(file, "x") == [float(f"{whole}.{part:02}") for whole, part in numbers]
+    assert column(file, "y") == [whole for whole, _ in numbers]
 
 
 @each("cell", ["0,123", "-0,123", "0.123", "00,123", "0 123", "0,123,456", "01,234"])

@@ -7,24 +7,29 @@ import json
 import math
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
+import autodiff_cli as ad
 from autodiff_cli.data import formats
 from autodiff_cli.data.batches import ColumnQuery, MissingCells
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.table import DataError
-from tests.each import amount
+from tests.each import amount, examples
 
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # per second
 DAY = 86_400
@@ -288,3 +293,18 @@ def test_lines_of_json_are_read_as_they_were_written(monkeypatch: pytest.MonkeyP
             lines.append(json.dumps(values, default=str, ensure_ascii=False) + chance.choice(["\n", "\r\n"]))
         monkeypatch.setattr(formats, "_JSON_BLOCK_BYTES", chance.choice([1, 100, 1 << 22]))
         assert_read(columns, "".join(lines).encode(), seed)
+
+
+TEXTS = ["nan", "NaN", "-nan", "NA", "inf", "-inf", "1e999", "1e998", "9" * 400, "9" * 399 + "8", "7", "07", "7.0", "8"]
+
+
+@examples(50)
+@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=6))
+def test_labels_are_numbers_only_if_all_of_them_are_finite_numbers(texts: list[str]) -> None:
+    """Fits ended with a traceback for the text `nan` among numbers in Parquet, and for labels of hundreds of digits."""
+    are_numbers = {*texts} <= {"7", "07", "7.0", "8"}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "labels.parquet")
+        parquet.write_table(pa.table({"g": texts, "y": [*map(float, range(len(texts)))]}), file)
+        fit = ad.fit("y ~ a[g]", ad.read_data(file))
+    assert {*fit.parameters} == {f"a[{int(float(text))}]" if are_numbers else f"a[{text}]" for text in texts}

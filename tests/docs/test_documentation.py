@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import shlex
@@ -134,3 +135,24 @@ def test_every_option_that_is_named_exists() -> None:
     for path in [*texts, *PAGES]:
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]{2,}", path.read_text(encoding="utf-8")))
         assert named <= options | OTHER_OPTIONS | {"--help", "--version"}, path
+
+
+@each(
+    ("command", "has_notes", "kinds"),
+    [
+        ("grad 'e*log(x)' --x=-1 --e 2 --json", False, {"domain"}),
+        ("trace 'e*abs(x)' --x 0 --e 2 --json", False, {"kink"}),
+        ("grad 'e*[x, log(x)]' --x 0 --e 2 --json --jacobian", False, {"singular"}),
+        ("grad 'e*x' --x 1..2 --e 2 --json", False, set()),
+        ("train 'y ~ a*exp^(-b*x)' DATA --json", True, {str}),
+        ("data DATA --json", True, set()),
+    ],
+)
+def test_warnings_and_notes_in_json_are_as_the_page_of_messages_says(
+    command: str, has_notes: bool, kinds: set[object]
+) -> None:
+    output = run_cli([word.replace("DATA", str(ROOT / "docs/data/decay.csv")) for word in shlex.split(command)])
+    document = json.loads(output)
+    warnings = document.get("warnings", [])
+    assert {warning["kind"] if isinstance(warning, dict) else type(warning) for warning in warnings} == kinds
+    assert ("notes" in document, "note: `e` is a variable" in output.stderr) == (has_notes, not has_notes)

@@ -21,6 +21,7 @@ from mpmath import mp, mpf
 import autodiff_cli as ad
 from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.node import Op
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers import float_functions, gamma_functions, special_functions
 from autodiff_cli.numbers.arrays import ARRAYS, SPECIAL, Elementwise
@@ -104,6 +105,18 @@ def relative(found: float, exact: mpf) -> float:
 )
 def test_poles_and_ends_of_domains(name: str, xs: tuple[float, ...], expected: float) -> None:
     assert call(name, *xs) == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True)
+
+
+@each("op", [op for op in OPS.values() if not op.is_structural and 1 <= op.min_inputs <= 3 and "logpdf" not in op.name])
+def test_an_infinite_value_at_0_has_the_sign_of_its_side(op: Op) -> None:
+    """`root(x, -3)` was inf at -0."""
+    for position in range(op.min_inputs):
+        for others in itertools.product((-3.0, -1.5, 0.5, 2.0, 5.0), repeat=op.min_inputs - 1):
+            before, after = others[:position], others[position:]
+            for zero in (0.0, -0.0):
+                value = call(op.name, *before, zero, *after)
+                beside = call(op.name, *before, math.copysign(1e-30, zero), *after)
+                assert not (math.isinf(value) and beside * value < 0), (others, zero)
 
 
 @each(

@@ -147,6 +147,42 @@ def test_standard_input_is_answered_as_it_arrives_and_a_bad_row_far_down_is_a_fa
     assert 'line 20002, column `x`: "a" is not a number' in output.stderr
 
 
+def test_an_invalid_row_of_standard_input_is_invalid_input_unless_rows_were_written_before_it() -> None:
+    output = run_cli("grad x^2 --at -", stdin="x\n1\na\n")
+    assert (output.status, output) == (2, "")
+
+
+MISSING = ("", "NA", "n/a", "null")
+
+
+@examples(40)
+@given(st.lists(st.tuples(st.sampled_from(["1", "2.5", "-3", *MISSING]), st.sampled_from(["0", "4", "-1", *MISSING]))))
+def test_rows_that_where_drops_may_have_missing_cells_and_a_condition_on_a_missing_cell_is_false(
+    rows: list[tuple[str, str]],
+) -> None:
+    selected = [(x, y) for x, y in rows if y not in MISSING and float(y) >= 0]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "points.csv")
+        file.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+        output = run_cli(["grad", "x*y", "--at", str(file), "--where", "y >= 0"])
+    if not selected or any(x in MISSING for x, _ in selected):
+        assert (output.status, output) == (2, "")
+    else:
+        assert [(row["x"], row["y"], float(row["d_x"])) for row in rows_of(output)] == [
+            (x, y, float(y)) for x, y in selected
+        ]
+
+
+def test_a_missing_cell_is_called_missing_and_the_advice_that_the_message_gives_works(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("x,y\n1,2\n2,NA\n3,\n")
+    wrong = run_cli(["grad", "x*y", "--at", str(file)])
+    for problem in ("line 3, column `y`: NA; --where", "line 4, column `y`: empty; --where"):
+        assert problem in wrong.stderr
+    assert "as NA" not in wrong.stderr
+    assert rows_of(run_cli(["grad", "x*y", "--at", str(file), "--where", "y == y"]))[0]["value"] == "2"
+
+
 # fmt: off
 BAD = [
     ("x,y\n1\n",           "line 2: 1 cell, but the header has 2"),
