@@ -27,6 +27,7 @@ TRANSPOSE_SUFFIX = ".T"  # how NumPy writes a transpose; outside backticks a nam
 MAX_NAME_LENGTH = 1000  # characters
 MAX_NUMBER_LENGTH = 4000  # characters; Python itself refuses to read integers of more than 4,300 digits
 MAX_EXPONENT_DIGITS = 18  # digits in the exponent of ten, so that it fits 64 bits
+_DATE = r"(?<![\w.])(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?![\w.])"
 _SIGNED_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 END = "$END"
 UNKNOWN = "OTHER"  # the type of a character that begins no lexeme
@@ -146,12 +147,20 @@ class Lexemes:
         """Return an error at a lexeme."""
         return ExpressionError(message, self.text, self.start(number), suggestion)
 
-    def limit_error(self) -> ExpressionError | None:
-        """Return the error for the first lexeme that exceeds a limit; None if none does."""
-        if self.over_limit is None:
-            return None
-        word, limit = self.over_limit
-        return self.error(limit, self.words.index(word))
+    def word_error(self) -> ExpressionError | None:
+        """Return the error for a lexeme that exceeds a limit, or for a date without quotes; None if there is none."""
+        if self.over_limit is not None:
+            word, limit = self.over_limit
+            return self.error(limit, self.words.index(word))
+        for date in re.finditer(_DATE, self.text):
+            for number, (start, _) in enumerate(self._spans):
+                if start == date.start():  # it is not in quotes or in a comment
+                    words = (
+                        "this is a date, but a number is needed: write the seconds since the time that `autodiff data`"
+                    )
+                    ways = f"in --where, write the date in quotes, '{date[0]}'; write a difference with blanks"
+                    return self.error(f"{words} shows for its column; {ways}", number)
+        return None
 
     def to_list(self) -> list[Lexeme]:
         """Return all lexemes with their positions, without the end."""

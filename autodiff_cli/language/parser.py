@@ -288,7 +288,7 @@ def parse(text: str) -> ParsedText:
     emitter = _Emitter(lexemes)
     rejected = _run_tables(tables, emitter)
     if rejected is None:
-        return ParsedText(lexemes, emitter.statements, lexemes.limit_error())
+        return ParsedText(lexemes, emitter.statements, lexemes.word_error())
     from autodiff_cli.language.diagnostics import syntax_error
 
     number, states = rejected

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from types import BuiltinFunctionType, FunctionType
 
 import numpy as np
@@ -44,6 +45,9 @@ BAD = [
     (f"1 + `{1001 * ' '}`", 1, 5, "a name has at most 1,000 characters", None),
     (f"sine(x) + {4001 * '1'}", 1, 1, "there is no function `sine`", "sin"),
     ("x*1e-" + 19 * "9", 1, 3, "18 of them in its exponent", None),
+    # a date would be a difference
+    ("x > 2024-01-31", 1, 5, "this is a date, but a number is needed", None),
+    ("x +\n1999-12-01*y", 2, 1, "this is a date, but a number is needed", None),
     # implicit multiplication
     ("2x", 1, 2, "expected an operator before `x`", "2*x"),
     ("2 x", 1, 3, "expected an operator before `x`", "2*x"),
@@ -550,6 +554,15 @@ def test_a_suggested_function_accepts_the_arguments(count: int) -> None:
 def test_an_imaginary_unit_is_noted(text: str, is_noted: bool) -> None:
     assert any("complex numbers" in note for note in read(text).notes) is is_noted
     assert not read(text, ["i", "j"]).notes
+
+
+@given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), st.sampled_from(["{}", "x - {}", "max({}, 1) # {}"]))
+def test_a_date_is_no_difference_unless_it_is_written_as_one(day: date, text: str) -> None:
+    with pytest.raises(ExpressionError, match="this is a date"):
+        read(text.format(day, day))
+    for apart in ("{} - {} - {}", "{}-{}-{}.0", "{}-{:03}-{}"):
+        difference = ad.parse(f"{apart.format(day.year, day.month, day.day)} # not {day}")
+        assert difference() == day.year - day.month - day.day
 
 
 def test_no_suggestion_where_nothing_is_close() -> None:
