@@ -31,7 +31,7 @@ from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFI
 from autodiff_cli.export.latex import latex_symbol, latex_symbols
 from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Gate, Node
-from autodiff_cli.graph.tape import expand_helpers
+from autodiff_cli.graph.tape import LazyTable, expand_helpers
 from autodiff_cli.language.errors import escape_controls
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.render import formatting
@@ -209,7 +209,7 @@ def _inline_json(document: dict[str, Any]) -> str:
 
 def _trace_document(trace: Trace) -> dict[str, Any]:
     steps = {step.node: step for step in trace.backward}
-    phrases = _PhraseNumbers()
+    phrases = LazyTable(lambda _: len(phrases))  # each phrase once, with its number
     formula = _FormulaText(trace)
     nodes = [_node_document(trace, i, steps.get(i), phrases) | formula.span(i) for i in range(len(trace.tape))]
     index, leaves = trace.tape.index, trace.expression.leaves
@@ -244,14 +244,7 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
     return document | {"phrases": [sentences.phrase_json(phrase) for phrase in phrases]}
 
 
-class _PhraseNumbers(dict[sentences.Phrase, int]):
-    """The phrases of a page, each stored once, with their numbers."""
-
-    def __missing__(self, phrase: sentences.Phrase) -> int:
-        return self.setdefault(phrase, len(self))
-
-
-def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: _PhraseNumbers) -> dict[str, Any]:
+def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: LazyTable) -> dict[str, Any]:
     """Return the data of a node except its position in the text."""
     node, adjoint = trace.tape.nodes[i], trace.adjoints[i]
     document: dict[str, Any] = {
@@ -275,7 +268,7 @@ def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: _Ph
     return document if step is None else document | {"backward": phrases[sentences.backward_phrase(trace, i)]}
 
 
-def _contribution_documents(trace: Trace, step: BackwardStep, phrases: _PhraseNumbers) -> Iterator[dict[str, Any]]:
+def _contribution_documents(trace: Trace, step: BackwardStep, phrases: LazyTable) -> Iterator[dict[str, Any]]:
     """Yield the contributions of a node to its inputs; `nothing` marks structural zeros."""
     inputs = trace.tape.inputs[step.node]
     are_scalars = all(isinstance(trace.values[j], float) for j in (step.node, *inputs))

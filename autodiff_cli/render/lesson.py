@@ -208,7 +208,7 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
     text = safe_label(trace.expression.text)
-    body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(), "</main>"])
+    body = f"<main>\n{_Sheet(trace, view, digits).pages()}</main>"
     count = sum(1 for _ in trace.forward)
     size = count if count <= _MAX_PAGE_OPERATIONS else _MAX_FULL_SIZE_OPERATIONS
     style = f"{SVG_STYLE}{page_file('lessons/exercise.css')}:root {{ --operations: {size}; }}"
@@ -236,26 +236,26 @@ class _Sheet:
         """Return a text for the sheet, with the signs of mathematics unless names have signs, as `a-b` does."""
         return markup(in_print(safe_label(text)) if self._has_plain_names else safe_label(text))
 
-    def pages(self) -> Iterator[str]:
-        """Yield the worksheet with all steps, and the key."""
-        values = (f"{self._text(key)} = {self._text(self._format_full(x))}" for key, x in self._trace.point.items())
-        slopes = (f"<li>d/d{self._text(key)} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient)
-        yield _section(
-            "Backpropagation, an exercise",
-            '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
-            f'<p class="formula">{self._text(self._trace.expression.text)}</p>',
-            f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
-            "<p>In the forward pass, fill in the value of each operation. In the backward pass, fill in the adjoint of "
-            "each node and its contribution to each input: local derivative × adjoint.</p>",
-            '<div class="steps">',
-            self._drawing(),
-            *_titled_list("Forward", "ol", map(self._forward_item, self._trace.forward), level=2),
-            *_titled_list("Backward", "ol", map(self._backward_item, self._trace.backward), level=2),
-            *_titled_list("The gradient", "ul", slopes, level=2),
-            "</div>",
-            level=1,
+    def pages(self) -> str:
+        """Return the worksheet with all steps, and the key."""
+        trace, text = self._trace, self._text
+        values = ", ".join(f"{text(key)} = {text(self._format_full(x))}" for key, x in trace.point.items())
+        blanks = (f"<li>d/d{text(key)} = {_blank_field(f'd/d{key}')}</li>" for key in trace.gradient)
+        slopes = (f"<li>d/d{text(key)} = {text(self._format_full(x))}</li>" for key, x in trace.gradient.items())
+        answers = (f"<li>{text(self._sentences.forward(step))}</li>" for step in trace.forward)
+        width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
+        steps = map(self._forward_item, trace.forward), map(self._backward_item, trace.backward), blanks
+        return page_file("lessons/exercise.html").format(
+            formula=text(trace.expression.text),
+            point=f"<p>at {values}</p>\n" if values else "",
+            shape="tall" if height > width else "wide",
+            width=width,
+            height=height,
+            margin=_DRAWING_MARGIN,
+            drawing=_DATA.sub("", "\n".join(self._shapes)),
+            steps=_lists(2, *steps),
+            key=_lists(3, answers, map(self._backward_answer, trace.backward), slopes),
         )
-        yield self._key_page()
 
     def _forward_item(self, step: ForwardStep) -> str:
         question = self._questions.forward(step._replace(value=None)).rpartition(_BLANK)[0]
@@ -292,30 +292,6 @@ class _Sheet:
             total = f"; total after use {contribution.use} of {contribution.uses}: {_blank_field(f'Total of {label}')}"
         return f"<li>{self._text(label)}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
 
-    def _drawing(self) -> str:
-        """Return the drawing of the graph with the values of its leaves, and room for all other numbers."""
-        width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
-        kind = "tall" if height > width else "wide"
-        shapes = _DATA.sub("", "\n".join(self._shapes))
-        return (
-            f'<div class="drawing {kind}" tabindex="0" role="region" aria-label="Drawing">\n'
-            '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
-            f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">\n'
-            f"{shapes}\n</svg>\n</div>"
-        )
-
-    def _key_page(self) -> str:
-        forward = (f"<li>{self._text(self._sentences.forward(step))}</li>" for step in self._trace.forward)
-        gradient = self._trace.gradient.items()
-        slopes = (f"<li>d/d{self._text(key)} = {self._text(self._format_full(x))}</li>" for key, x in gradient)
-        return _section(
-            "Key",
-            *_titled_list("Forward", "ol", forward),
-            *_titled_list("Backward", "ol", map(self._backward_answer, self._trace.backward)),
-            *_titled_list("The gradient", "ul", slopes),
-            kind="key",
-        )
-
     def _backward_answer(self, step: BackwardStep) -> str:
         label = self._text(self._trace.labels[step.node])
         adjoint = self._text(self._format_brief(step.adjoint))
@@ -337,15 +313,11 @@ def _without_results(drawing: Drawing, blank: str | None) -> Drawing:
     return drawing._replace(boxes=boxes, arrows=[arrow._replace(local=None) for arrow in drawing.arrows])
 
 
-def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
-    content = "\n".join(filter(None, parts))
-    return f'<section class="page {kind}">\n<h{level}>{title}</h{level}>\n{content}\n</section>'
-
-
-def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> Iterator[str]:
-    """Yield a list with its title, or nothing if there are no items."""
-    if text := "".join(items):
-        yield from (f"<h{level}>{title}</h{level}>", f"<{tag}>{text}</{tag}>")
+def _lists(level: int, forward: Iterable[str], backward: Iterable[str], gradient: Iterable[str]) -> str:
+    """Return lists under headings of a level, without those that have no items."""
+    lists = ("Forward", "ol", forward), ("Backward", "ol", backward), ("The gradient", "ul", gradient)
+    items = [(title, tag, "".join(parts)) for title, tag, parts in lists]
+    return "".join(f"<h{level}>{title}</h{level}>\n<{tag}>{text}</{tag}>\n" for title, tag, text in items if text)
 
 
 def _blank_field(label: str) -> str:

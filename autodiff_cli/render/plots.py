@@ -261,7 +261,7 @@ _MAX_LEGEND_CHARS = 56  # characters of a line
 _INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "trace": 0.6, "legend": 0.3}
 _MAX_DRAWN_NUMBERS = 6  # numbers of a posterior in a figure; more cannot be read in print
 _MARKERS = "os^Dv<>P"  # tell curves apart without colours
-_STYLE = Path(__file__).with_name("figures.mplstyle")
+_STYLE, _PAGE = (Path(__file__).with_name(f"figures.{kind}") for kind in ("mplstyle", "html"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -621,11 +621,5 @@ def plot_html(fits: Mapping[str, FittedModel], options: FigureOptions = DEFAULT_
 def _plot_page(fits: Mapping[str, FittedModel], options: FigureOptions) -> bytes:
     """Return a page with the plot of fits."""
     title = markup(single_line(next(iter(fits.values())).model))
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
-<style>body{{font:15px system-ui,sans-serif;margin:1.5rem auto;max-width:46rem;padding:0 1rem;overflow-wrap:anywhere}}
-h1{{font-size:1rem}}svg{{max-width:100%;height:auto}}td+td,th+th{{white-space:nowrap}}</style></head>
-<body><main><h1>{title}</h1>
-{plot_html(fits, options)}
-</main></body></html>
-""".encode(errors="surrogateescape")
+    page = _PAGE.read_text(encoding="utf-8").format(title=title, plot=plot_html(fits, options))
+    return page.encode(errors="surrogateescape")
