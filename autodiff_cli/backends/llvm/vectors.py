@@ -135,15 +135,6 @@ class VectorCode:
         """Return a comparison by LLVM's name: with nan, `olt` is false and `ult` is true."""
         return self.make("fcmp", self.as_vector(a), self.as_vector(b), detail=predicate)
 
-    def where(self, condition: Vector, a: Operand, b: Operand) -> Vector:
-        """Return a where the condition holds, else b."""
-        yes, no = self.as_vector(a), self.as_vector(b)
-        if yes is no:
-            return yes
-        if condition.op == "not":
-            return self.where(condition.inputs[0], no, yes)
-        return self.make("select", condition, yes, no)
-
     def unfused(self, op: str, a: Operand, b: Operand) -> Vector:
         """Return a sum, difference or product (`fadd`, `fsub`, `fmul`) that is rounded separately.
 
@@ -205,7 +196,13 @@ def _parse_literal(text: str) -> float:
 
 def where(condition: Vector, a: Operand, b: Operand) -> Vector:
     """Return a where the condition holds, else b."""
-    return condition.code.where(condition, a, b)
+    code = condition.code
+    yes, no = code.as_vector(a), code.as_vector(b)
+    if yes is no:
+        return yes
+    if condition.op == "not":
+        return where(condition.inputs[0], no, yes)
+    return code.make("select", condition, yes, no)
 
 
 def equal(a: Vector, b: Operand) -> Vector:
