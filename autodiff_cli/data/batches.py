@@ -131,8 +131,7 @@ class LabelColumn:
                     if not are_whole and not (isinstance(value, float) and abs(value) >= _LABEL_LIMIT):
                         floats = np.array(self.values, np.float64)
                         return floats if len({*floats}) == len({*self.values}) else np.array([*map(str, self.values)])
-                    reason = f"a label must be a whole number below 2^63 or text, not {value}"
-                    raise DataError(f"column `{name}`: {reason}")
+                    raise DataError(f"column `{name}`: a label must be a whole number below 2^63 or text, not {value}")
             return np.array([int(value) for value in self.values], np.int64)
         for value in map(str, self.values):
             if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):

@@ -227,10 +227,9 @@ class DelimitedText:
     def _row_stream(self, stream: BinaryIO) -> Any:
         """Return the bytes of the rows without comments. If blanks separate cells, runs of them become one blank."""
         self._skip_header(stream)
-        dialect = self._dialect
-        if not dialect.comment and dialect.delimiter != WHITESPACE:
+        if not self._dialect.comment and self._dialect.delimiter != WHITESPACE:
             return stream
-        return io.BufferedReader(ByteChunkStream(_normalized_lines(stream, dialect)))
+        return io.BufferedReader(ByteChunkStream(_normalized_lines(stream, self._dialect)))
 
     def _parse_cells(self, request: batches.ColumnRequest) -> Generator[batches.RawBatch]:
         """Yield columns, parsed cell by cell. Raises DataError that lists invalid cells by line and column."""
@@ -340,7 +339,7 @@ def _parse_cell(cell: str, parser: CellParser, is_label: bool, no_blanks: bool) 
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
 
-def parse_block(file: str, width: int, records: Iterable[Record], request: batches.ColumnRequest) -> batches.RawBatch:
+def parse_block(file: str, width: int, records: Iterable[Record], request: batches.ColumnRequest) -> dict[str, Any]:
     """Return the columns of some records; see `parse_records`. Raises DataError that lists the invalid cells."""
     problems = batches.ProblemList(f"{file}: ")
     columns = parse_records(records, width, request, problems)

@@ -123,8 +123,7 @@ class CellParser:
         is_ambiguous = self.is_comma_ambiguous and "," in cell and is_number(cell, ",")
         if value is None and not is_ambiguous and _THOUSANDS_PATTERNS[self.decimal].fullmatch(cell):
             self.number_note = "thousands separators were removed"
-            whole, _, digits = cell.partition(self.decimal)
-            return float(f"{re.sub('[^-+0-9]', '', whole)}.{digits}")
+            return float(re.sub(f"[^-+0-9{self.decimal}]", "", cell).replace(self.decimal, "."))
         if value is not None and is_beyond_floats(cell, value):
             size = "large" if value else "small"
             self.number_note = f"{quoted_cell(cell)} is too {size} for a float and is read as {value:g}"
@@ -450,10 +449,8 @@ class DetectedDialect:
         if not record:
             raise DataError("the file is empty" if not dialect.skip else f"there is nothing after {dialect.skip} lines")
         text = _decode_header(record, lines)
-        units_record = b""
-        if dialect.units_row:
-            units_record = _complete_record(stream.readline(), stream, dialect.delimiter, lines + 1)
-        units_text = _decode_header(units_record, lines + 1)
+        units_line = stream.readline() if dialect.units_row else b""
+        units_record = _complete_record(units_line, stream, dialect.delimiter, lines + 1)
         ahead = stream if look_ahead else io.BytesIO(stream.peek().rpartition(b"\n")[0])
         sample = _sample_records(ahead, dialect.comment)
         text = _name_all_columns(text, sample, dialect.delimiter)
@@ -462,8 +459,8 @@ class DetectedDialect:
         self.certain_decimal = dialect.decimal or self.detected_decimal
         self.decimal = self.certain_decimal or "."
         self.comment = dialect.comment or ""
-        lines_were = "comment line was" if len(comments) == 1 else "comment lines were"
-        self.notes = [f"{len(comments)} {lines_were} skipped"] if comments else []
+        were = "was" if len(comments) == 1 else "were"
+        self.notes = [f"{pluralize(len(comments), 'comment line')} {were} skipped"] if comments else []
         last_comment = comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip() if comments else ""
         commented_names = split_record(last_comment, delimiter)
         self.header = split_record(text, delimiter)
@@ -488,7 +485,7 @@ class DetectedDialect:
             self.notes.append(f"some column names on the first line are numbers; if that line is data, {hint}")
         if not all(map(str.strip, self.header[1:width])):
             self.notes.append("columns without a name are not read")
-        self.units = [unit.strip() for unit in split_record(units_text, delimiter)]
+        self.units = [unit.strip() for unit in split_record(_decode_header(units_record, lines + 1), delimiter)]
         if self.units and (is_row or len(self.units) != len(self.header)):
             count = pluralize(len(self.units), "cell")
             raise DataError(f"line {lines + 1}: the row of units has {count}, the header {len(self.header)}")
@@ -505,10 +502,8 @@ class DetectedDialect:
         """The command-line options that set this dialect."""
         word = {mark: name for name, mark in _DELIMITER_WORDS.items()}.get(self.delimiter, shlex.quote(self.delimiter))
         options = [] if self.delimiter == "," else [f"--delimiter {word}"]
-        if self.decimal != ".":
-            options.append(f"--decimal {self.decimal}")
-        if self.comment:
-            options.append(f"--comment '{self.comment}'")
+        options += [f"--decimal {self.decimal}"] * (self.decimal != ".")
+        options += [f"--comment '{self.comment}'"] * bool(self.comment)
         return (*options, *(["--no-header"] if self.first_row and self.header[:1] == ["c1"] else []))
 
 

@@ -208,8 +208,8 @@ class DataFile:
         """Set `filter_counts`. Raises DataError if the filter selects no row, unless the file is one of several."""
         self.filter_counts = counts
         if not (self._row_filter is None or counts.selected or self.is_one_of_several):
-            notes = self.filter_notes(counts)[:-1]
-            raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
+            problem = f"{self.name}: --where keeps none of {counts.rows} rows"
+            raise DataError("\n".join([problem, *self.filter_notes(counts)[:-1]]))
 
     def filter_notes(self, counts: FilterCounts) -> list[str]:
         """Return notes on quoted texts that no row has, on uncertain rows, and on the number of selected rows."""
@@ -251,13 +251,11 @@ class DataFile:
             rest = itertools.islice(records, done, None)
             while block := list(itertools.islice(rest, size)):
                 if row_filter is not None:  # only the selected rows need all cells
-                    positions = self.column_positions({*names, *row_filter.columns})
-                    before = dataclasses.replace(request, positions=positions, labels=row_filter.text_columns)
-                    batch = parse(block, dataclasses.replace(before, refuses_blanks=False))
+                    places = self.column_positions({*names, *row_filter.columns})
+                    batch = parse(block, ColumnRequest(places, row_filter.text_columns, self.parsers, size, True, True))
                     block = [*itertools.compress(block, row_filter.mask(batch, self.parsers, counts).tolist())]
-                batch = parse(block, request)
                 cells = [[*map(to_plain_text, each.cells)] for each in block]
-                yield RowBlock({name: numbers_of(batch, name) for name in batch}, cells)
+                yield RowBlock(parse(block, request), cells)
         if row_filter is not None:
             self.set_filter_counts(counts)
 

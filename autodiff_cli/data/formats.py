@@ -311,7 +311,8 @@ class JsonLines(ArrowFormat):
                 deque(self._parse_objects(content, before, kinds), 0)
         except pa.ArrowInvalid:
             rows = list(self._parse_objects(content, before, kinds))
-            table = pa.table({name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))})
+            columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))}
+            table = pa.table({name: _without_mixed_numbers(values) for name, values in columns.items()})
         if batches.has_extremes(table, content):
             self._note_extremes(content)
         return table
@@ -343,7 +344,7 @@ class JsonLines(ArrowFormat):
             if not line.strip():
                 continue
             try:
-                record = parse_json(line)
+                record = parse_json(line, _whole_number)
             except ValueError as error:
                 raise self._source.read_error(error, number) from None
             if not isinstance(record, dict):
@@ -354,6 +355,16 @@ class JsonLines(ArrowFormat):
                     place = f"{self._source.name}: line {number}, column `{name}`"
                     raise DataError(f"{place}: {json.dumps(value)} is {kind}, but the column holds {kinds[name]}")
             yield record
+
+
+def _whole_number(digits: str) -> float:
+    number = int(digits) if len(digits) <= 20 else 2**63  # Python refuses to convert thousands of digits
+    return number if -(2**63) <= number < 2**63 else float(digits)
+
+
+def _without_mixed_numbers(values: list[Any]) -> list[Any]:
+    """Return the values of a column, with floats for whole numbers if there are floats: Arrow refuses large ones."""
+    return [x if x is None else float(x) for x in values] if float in map(type, values) else values
 
 
 def _column_as_text(cells: Any) -> Any:

@@ -23,8 +23,8 @@ IF_KNOWN = {"if_known": True}  # the key is left out if there is no value
 NOT_IN_DOCUMENT = {"in_document": False}
 
 
-def parse_json(text: str | bytes) -> Any:
-    """Parse JSON.
+def parse_json(text: str | bytes, parse_int: Callable[[str], Any] | None = None) -> Any:
+    """Parse JSON; `parse_int` converts the digits of whole numbers.
 
     Raises:
         ValueError: for a text that is not JSON, and for an object with two values for a key.
@@ -34,7 +34,7 @@ def parse_json(text: str | bytes) -> Any:
         ...
     ValueError: the key `a` occurs more than once
     """
-    return json.loads(text, object_pairs_hook=_unique_keys)
+    return json.loads(text, parse_int=parse_int, object_pairs_hook=_unique_keys)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -162,9 +162,8 @@ class MemoryDataset:
         for name in labels:
             parts = joined_columns(name, self._data)
             if {*parts} <= self._data.keys():
-                label_columns[name] = join_labels(
-                    [LabelColumn.of(label_vector(self._data[part], part)) for part in parts]
-                ).joined()
+                columns_of_labels = [LabelColumn.of(label_vector(self._data[part], part)) for part in parts]
+                label_columns[name] = join_labels(columns_of_labels).joined()
         if not columns and not label_columns:
             raise DataError(f"the model uses none of the columns, which are {format_names(self.names)}")
         both: RawBatch = {**columns, **label_columns, **columns}  # numbers first, also of a column that is read as both

@@ -308,3 +308,17 @@ def test_labels_are_numbers_only_if_all_of_them_are_finite_numbers(texts: list[s
         parquet.write_table(pa.table({"g": texts, "y": [*map(float, range(len(texts)))]}), file)
         fit = ad.fit("y ~ a[g]", ad.read_data(file))
     assert {*fit.parameters} == {f"a[{int(float(text))}]" if are_numbers else f"a[{text}]" for text in texts}
+
+
+JSON_NUMBERS = ["0", "-0.0", "0.5", "1e400", "-1e400", "1e-400", "null", "NaN", "9" * 5000]
+JSON_NUMBERS += [f"{sign}{2**bits + step}" for bits in (53, 63, 64, 80) for step in (-1, 0, 1) for sign in ("", "-")]
+
+
+@examples(100)
+@given(st.lists(st.tuples(st.sampled_from(JSON_NUMBERS), st.sampled_from(JSON_NUMBERS)), min_size=1, max_size=5))
+def test_numbers_of_any_size_in_json_are_floats(rows: list[tuple[str, str]]) -> None:
+    """A number beyond 64 bits, or beyond 53 beside others, was an error if another was beyond the range of floats."""
+    lines = "".join(f'{{"x": {x}, "y": {y}}}\n' for x, y in rows)
+    found = opened(lines.encode()).read(ColumnQuery(["x", "y"], (), MissingCells.KEEP)).columns
+    for name, texts in zip("xy", zip(*rows, strict=True), strict=True):
+        np.testing.assert_array_equal(found[name], [float(text.replace("null", "nan")) for text in texts])

@@ -161,6 +161,15 @@ def test_the_jacobian_as_text() -> None:
     assert output.endswith("outputs\n  0 = 6\n  1 = 5\n\njacobian\n     x  y\n  0  3  2\n  1  1  1\n")
 
 
+def test_the_outputs_of_a_matrix_are_its_rows() -> None:
+    document = run_cli('grad "W: 2x3; W*k" --W "[[1, 2, 3], [4, 5, 6]]" --k 2 --jacobian --json').json
+    assert document["outputs"] == {"0": [2, 4, 6], "1": [8, 10, 12]}
+    for row, of_row in enumerate(document["jacobian"][str(row)] for row in range(2)):
+        assert of_row["k"] == [[1, 2, 3], [4, 5, 6]][row]
+        # [column of the output][row and column of W]
+        assert of_row["W"] == [[[2 * (i == row and j == k) for j in range(3)] for i in range(2)] for k in range(3)]
+
+
 # --- as formulas
 
 

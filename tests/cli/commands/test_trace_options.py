@@ -122,6 +122,10 @@ def test_forward_mode_in_words_follows_one_variable() -> None:
     assert heads == ["x"]
     several = run_cli([*LINE, "--mode", "forward", "--wrt", "y,x"])
     assert {*re.findall("forward mode: how fast every node changes with (.)", several)} == {"x", "y"}
+    array = ["trace", "x*sum(v^2)", "--x", "2", "--v", "[1, 3]", "--mode", "forward"]
+    for wrt, expected in ("v", ["v[0]", "v[1]"]), ("v,x", ["v[0]", "v[1]", "x"]), ("x", ["x"]):
+        heads = re.findall("forward mode: how fast every node changes with (.*)", run_cli([*array, "--wrt", wrt]))
+        assert heads == expected
 
 
 def test_the_tape_lists_stored_values() -> None:
