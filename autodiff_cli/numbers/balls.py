@@ -578,8 +578,7 @@ def interval_arithmetic(bits: int) -> Iterator[Kind[Number]]:
 def _interval_kind(bits: int) -> Kind[Number]:
     functions = FUNCTIONS | _series_functions(_MAX_WIDE_TERMS)
     table = TABLE | {name: _remember_points(_proven_function(name, function)) for name, function in functions.items()}
-    table = {name: _widen(function, _WIDE_RULES.get(name)) for name, function in table.items()}
-    table |= {name: _with_unknown(table[name], _WIDE_RULES[name]) for name in _CONDITION_OPS}
+    table = {name: _widen(f, _WIDE_RULES.get(name), name in _CONDITION_OPS) for name, f in table.items()}
     table["atan2"] = _with_branch_cut(table["atan2"])
     return Kind(f"intervals with ends of {bits} bits", table, parse_constant)
 
@@ -614,27 +613,22 @@ def union(a: Number, b: Number) -> Number:
 _EITHER = arb(0.5, 0.5)  # 0 or 1
 
 
-def _widen(function: Function, wide: Function | None) -> Function:
-    """Return a function that falls back to `wide` where its arguments are too wide to decide."""
+def _widen(function: Function, wide: Function | None, is_condition: bool) -> Function:
+    """Return a function that falls back to `wide` where its arguments are too wide to decide.
+
+    Args:
+        is_condition: whether a nan, which may be any number, decides nothing: the first argument of `where`, and any
+            argument of comparisons and logical operations.
+    """
 
     def at(*xs: Number) -> Number:
         try:
+            if is_condition and any(map(ball.is_nan, xs[:1] if len(xs) > 2 else xs)):
+                raise Undecided
             return function(*xs)
         except Undecided:
             _Jumps.is_split = True
-            return ball.NAN if wide is None or any(map(ball.is_nan, xs)) else wide(*xs)
-
-    return at
-
-
-def _with_unknown(function: Function, wide: Function) -> Function:
-    """Return a comparison or logical operation that uses `wide` if an argument is nan, which may be any number."""
-
-    def at(*xs: Number) -> Number:
-        if any(map(ball.is_nan, xs[:1] if len(xs) > 2 else xs)):  # only the condition of `where`
-            _Jumps.is_split = True
-            return wide(*xs)
-        return function(*xs)
+            return ball.NAN if wide is None else wide(*xs)
 
     return at
 

@@ -187,8 +187,6 @@ class _Converter:
                     return self._value(value, local)
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     local[name] = self._operand(value, local)
-                case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                    local[name] = _apply(get_op(OPERATORS[type(operator)]), local[name], self._operand(value, local))
                 case ast.For(target=ast.Name(id=name), iter=ast.Name(id=table), body=repeated):
                     for number in self._function.__globals__[table]:
                         local[name] = number
@@ -224,11 +222,8 @@ class _Converter:
                 return _apply(
                     get_op(OPERATORS[type(operator)]), self._operand(left, local), self._operand(right, local)
                 )
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                condition = self._operand(operand, local)
-                return not_(condition) if isinstance(condition, Node) else not condition
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return _apply(get_op("neg"), self._operand(operand, local))
+            case ast.UnaryOp(op=operator, operand=operand):
+                return _apply(get_op(OPERATORS[type(operator)]), self._operand(operand, local))
             case ast.BoolOp(op=operator, values=parts):
                 return _join([self._operand(part, local) for part in parts], isinstance(operator, ast.And))
             case ast.Compare(left=left, ops=operators, comparators=rights):
