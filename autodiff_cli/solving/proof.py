@@ -343,21 +343,18 @@ def prove_isolated_zero(
     if not (whole.is_bounded & whole.is_continuous).all():
         return None
     enclose = search.enclosure_function(every_name, leading)
-    upper = np.ones((size, size))  # one face of the cube of directions for each coordinate; -u is as good as u
-    lower = 2 * np.eye(size) - 1
+    # One face of the cube of directions for each coordinate; -u is as good as u.
+    directions = search.Boxes(2 * np.eye(size) - 1, np.ones((size, size)), np.zeros((size, size)))
     for _ in range(_DIRECTION_STEPS):
-        count = lower.shape[1]
-        ends = (np.r_[np.repeat(x.reshape(-1, 1), count, axis=1), u] for x, u in ((low, lower), (high, upper)))
-        is_left = enclose(*ends).contains(0).all(axis=0)
-        if not is_left.any():
+        count, faces = len(directions), ((low, directions.lower), (high, directions.upper))
+        ends = (np.r_[np.repeat(x.reshape(-1, 1), count, axis=1), u] for x, u in faces)
+        directions = directions.select(enclose(*ends).contains(0).all(axis=0))
+        if not len(directions):
             return SingularZeros(low, high, [[x[0] for x in place]])
-        lower, upper = lower[:, is_left], upper[:, is_left]
-        if lower.shape[1] > _MAX_DIRECTIONS:
+        if len(directions) > _MAX_DIRECTIONS:
             return None
-        axis, k = np.argmax(upper - lower, axis=0), np.arange(lower.shape[1])
-        first, second = upper.copy(), lower.copy()
-        first[axis, k] = second[axis, k] = (lower[axis, k] + upper[axis, k]) / 2
-        lower, upper = np.hstack([lower, second]), np.hstack([first, upper])
+        first, second = directions.split(np.argmax(directions.upper - directions.lower, axis=0), 0.5)
+        directions = first.join(second)
     return None
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.algebra.conditions import with_pairwise_choices
 from autodiff_cli.algebra.simplify import simplify
@@ -294,6 +295,14 @@ class Boxes:
         """Mask of the boxes that are empty: their ends are reversed."""
         return np.asarray((self.lower > self.upper).any(axis=0))
 
+    def split(self, axis: NDArray[np.intp], position: float) -> tuple[Boxes, Boxes]:
+        """Return both parts of each box, cut along an axis at a position that is a part of its width."""
+        places = np.arange(len(self))
+        low, high = self.lower[axis, places], self.upper[axis, places]
+        first, second = self.upper.copy(), self.lower.copy()
+        first[axis, places] = second[axis, places] = low + position * (high - low)
+        return Boxes(self.lower, first, self.side), Boxes(second, self.upper, self.side)
+
     def join(self, *others: Boxes) -> Boxes:
         """Return these boxes and others."""
         parts = (self, *others)
@@ -531,11 +540,7 @@ class Search:
         has_smear = np.isfinite(smear).all(axis=0) & (smear > 0).any(axis=0)
         weight = np.where(is_narrow, -1, np.where(has_smear, smear, width / self._width))
         cut, rest = boxes.select(~is_narrowed), boxes.select(is_narrowed)
-        axis, places = np.argmax(weight[:, ~is_narrowed], axis=0), np.arange(len(cut))
-        at = cut.lower[axis, places] + _SPLIT_POSITION * (cut.upper[axis, places] - cut.lower[axis, places])
-        first, second = cut.upper.copy(), cut.lower.copy()
-        first[axis, places], second[axis, places] = at, at
-        return [rest, Boxes(cut.lower, first, cut.side), Boxes(second, cut.upper, cut.side)]
+        return [rest, *cut.split(np.argmax(weight[:, ~is_narrowed], axis=0), _SPLIT_POSITION)]
 
     def _inflate(self, boxes: Boxes, step: NewtonStep, selected: Mask) -> Mask:
         """Try to prove a zero in inflated boxes; record those inside their box, and return which boxes are decided."""
