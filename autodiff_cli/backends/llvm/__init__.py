@@ -3,7 +3,8 @@
 A graph of one row becomes one loop over rows in which all values stay in vector registers, or several loops over strips
 of rows whose values stay in the nearest cache. See docs/kernels.md.
 
-The modules, each importing only those before it: `vectors` and `functions` (instructions), `machine_code` (LLVM text
-and its compilation), `plan` (array operations), `layout` (loops and memory), `codegen` (modules of kernels), `runtime`
-(threads and columns), `backend` (the backend).
+The modules, each importing only those before it: `vectors` (instructions), `machine_code` (LLVM text and its
+compilation), `plan` (array operations), `layout` (loops and memory), `codegen` (modules of kernels), `runtime` (threads
+and columns), `backend` (the backend). Functions that differ between kernels in some numbers only are templates of LLVM
+text: block.ll, kernel.ll, epoch.ll and density.ll.
 """
