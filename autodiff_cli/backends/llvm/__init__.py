@@ -5,6 +5,5 @@ of rows whose values stay in the nearest cache. See docs/kernels.md.
 
 The modules, each importing only those before it: `vectors` (instructions), `machine_code` (LLVM text and its
 compilation), `plan` (array operations), `layout` (loops and memory), `codegen` (modules of kernels), `runtime` (threads
-and columns), `backend` (the backend). Functions that differ between kernels in some numbers only are templates of LLVM
-text: block.ll, kernel.ll, epoch.ll and density.ll.
+and columns), `backend` (the backend). The sampler of posteriors is a template of LLVM text, density.ll.
 """

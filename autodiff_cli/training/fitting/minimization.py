@@ -389,6 +389,13 @@ def _loss_at_best_theta(objective: Objective, theta: Array) -> float:
 
 
 @ignore_float_errors()
+def dispersion_of(objective: Objective, theta: Array) -> float:
+    """Return the dispersion at the end of a fit, by which quasi-likelihoods are divided; 1 for likelihoods."""
+    if not objective.has_dispersion:
+        return 1.0
+    return compute_statistics(objective, theta, with_goodness=True).dispersion or 1.0
+
+
 def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) -> Array:
     """Return by how much the log-likelihood of each fit of a batch rises between two of its losses.
 

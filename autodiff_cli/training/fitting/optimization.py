@@ -502,7 +502,7 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
     losses = minimization.density_losses(objective, ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
-    dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()
+    dispersion, notes = minimization.dispersion_of(objective, ends[0]), list[str]()
     is_other = [_are_other_curves(each, rows[0]) for each in rows]
     for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
         if broken := diagnosis.curve_warning(objective, ends[k]):

@@ -1,12 +1,13 @@
 """Starting values estimated from the data, for fits that fail from the default ones.
 
 `multistart` searches for many fits side by side. Each search proposes points for its fit. The best points of all
-searches are improved in one batch, on samples of the rows, and the best end of each fit is returned. Three ideas reduce
+searches are improved in one batch, on samples of the rows, and the best end of each fit is returned. Four ideas reduce
 a search:
 
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
   two of them together where they meet, as in `sin(v*x)*cos(w*x)`.
+- Each jump, such as that of `x > k`, is put between any two rows, one jump after the other.
 - All other parameters are drawn at random, with the sizes of the columns, of their reciprocals, and of the expressions
   that operations combine them with. In `y ~ a*exp(-x/t)`, `t` is drawn with the size of x.
 """
@@ -34,7 +35,7 @@ from autodiff_cli.graph.tape import dependents, leaf_names, topological_order
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION
-from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, separate_terms
+from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, jump_places, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask, project_linear_each
@@ -43,7 +44,6 @@ from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
-from autodiff_cli.training.result.statistics import compute_statistics
 
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 
@@ -76,6 +76,7 @@ class MultistartSettings(NamedTuple):
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
     max_peaks: int = 6  # frequencies for which phases are tried
+    jump_rounds: int = 3  # passes over all jumps
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
     residual_rounds: int = 3  # searches for points that explain the residuals of the best one
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
@@ -137,7 +138,7 @@ def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array
     """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     order = np.argsort(losses, kind="stable")
-    likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
+    likely = ends[order[gains[order] < MINIMIZATION.exclusion * minimization.dispersion_of(objective, ends[0])]]
     alternatives = [ends[0]]
     for _ in range(SETTINGS.max_alternatives):
         likely = likely[~minimization.are_equal_solutions(likely, alternatives[-1])]
@@ -148,13 +149,6 @@ def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array
 def alternatives_near(objective: Objective, points: Array) -> tuple[Array, ...]:
     """Return the points that are nearly as likely as the first one, given the points alone; see `likely_ends`."""
     return likely_ends(objective, points, minimization.density_losses(objective, points))
-
-
-def dispersion_of(objective: Objective, theta: Array) -> float:
-    """Return the dispersion at the end of a fit, by which quasi-likelihoods are divided; 1 for likelihoods."""
-    if not objective.has_dispersion:
-        return 1.0
-    return compute_statistics(objective, theta, with_goodness=True).dispersion or 1.0
 
 
 class DescentRequest(NamedTuple):
@@ -578,9 +572,22 @@ class Multistart:
             yield DescentRequest(self._project(points, self.linear)[0])
 
     def kink_points(self) -> Proposals:
-        """Yield points with kinks between other rows than at the start, where further minima may be."""
+        """Yield points with kinks or jumps between other rows than at the start, where further minima may be."""
         if self._objective.has_kinks:
-            yield DescentRequest(self.points_near(self._start))
+            yield DescentRequest(np.vstack((self.points_near(self._start), *self._with_moved_jumps())))
+
+    def _with_moved_jumps(self) -> list[Array]:
+        """Return the start with each jump at its best place between two rows, one after the other; none without jumps."""
+        best = self._start
+        for _ in range(SETTINGS.jump_rounds):
+            for index, values in jump_places(self._sample, best):
+                places = np.unique(values[np.isfinite(values)])
+                middles = (places[1:] + places[:-1]) / 2 if self._searched[index] else places[:0]
+                points = np.tile(best, (1 + len(middles), 1))
+                points[1:, index] = middles
+                points, remaining = self._project(self._box.clip(points), self.linear)
+                best = points[np.argmin(remaining)] if len(points) else best
+        return [] if best is self._start else [best]
 
     def points_of_other_valleys(self) -> Proposals:
         """Yield random points in other valleys than the start, for a model that is not linear.

@@ -21,7 +21,7 @@ from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import is_literal
+from autodiff_cli.graph.node import Gate, is_literal
 from autodiff_cli.graph.tape import group_pairs, leaf_names, topological_order
 from autodiff_cli.ops.functions import cos, sin, sinc
 from autodiff_cli.training.losses import LossKind
@@ -626,6 +626,27 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
                 kernels[index] = make_backend().row_kernel(RowGraphs(graphs, {*model.row_leaves}, model.shapes))
                 by_columns[of_row].append(index)
     return kernels, by_columns[True], by_columns[False]
+
+
+def jump_places(objective: Objective, theta: Array) -> Iterator[tuple[int, Array]]:
+    """Yield the index of each place of a jump, such as `k` in `x > k`, and its values that put the jump at a row."""
+    for index, kernel in objective.kernels.cached("jumps", lambda: _find_jumps(objective)):
+        yield index, objective.evaluate_rows(kernel, theta)[0]
+
+
+def _find_jumps(objective: Objective) -> list[tuple[int, RowKernel]]:
+    """Return the index of each parameter that shifts one side of a comparison, with the kernel of `jump_places`."""
+    model, layout, jumps = objective.model, objective.layout, list[tuple[int, RowKernel]]()
+    shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
+    for node in topological_order([shared]):
+        if node.op is None or node.op.gate is not Gate.BLOCK or len(node.inputs) != 2:
+            continue
+        distance = node.inputs[0] - node.inputs[1]
+        for leaf, slope in zip(leaf_nodes, gradient_nodes(distance, leaf_nodes, model.shapes), strict=True):
+            if leaf.text not in {*model.shapes, *leaf_names([slope])} and not is_literal(slope, 0):
+                graphs = RowGraphs(simplify([leaf - distance / slope]), {*model.row_leaves}, model.shapes)
+                jumps.append((layout.slices[leaf.text].start, make_backend().row_kernel(graphs)))
+    return jumps
 
 
 _TermParameters = tuple[list[int], list[int]]  # the linear and the nonlinear parameters of a term

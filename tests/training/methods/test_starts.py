@@ -491,3 +491,29 @@ def test_a_search_goes_on_near_its_best_end_while_neighbouring_residuals_are_ali
         return requests
 
     assert count(Multistart.best) - count(lambda search: search.best_of(START_STRATEGIES)) == rounds
+
+
+def least_squares_with_jump(x: Array, y: Array, *terms: Callable[[Array], Array]) -> float:
+    """Return the least sum of squares of all places of a jump; `terms` are functions of where x is beyond it."""
+    places = np.unique(x)
+    designs = ([term(x > place) for term in terms] for place in (places[1:] + places[:-1]) / 2)
+    return min(float(np.linalg.lstsq(np.array(design, float).T, y, rcond=None)[1][0]) for design in designs)
+
+
+@each("seed", range(3), quick=lambda seed: seed == 0)
+def test_jumps_are_at_their_best_places_alone_and_in_each_level(seed: int) -> None:
+    generator, levels = np.random.default_rng(seed), np.array(["a", "b", "c", "d"])
+    x = np.sort(generator.uniform(0, 10, 24))
+    y = (
+        1
+        + generator.uniform(-2, 2, (4, 1)) * (x > generator.uniform(2, 8, (4, 1)))
+        + 0.3 * generator.normal(size=(4, 24))
+    )
+    alone = [least_squares_with_jump(x, each_y, np.ones_like, np.array) for each_y in y]
+    for term in ("b[g]*(x > k[g])", "where(k[g] < x, b[g], 0)"):
+        rows = {"x": np.tile(x, 4), "y": y.ravel(), "g": np.repeat(levels, 24)}
+        found = fit(f"y ~ a[g] + {term}", rows)
+        assert found.rss == pytest.approx(sum(alone), rel=1e-9)
+        assert found.converged
+    sloped = least_squares_with_jump(x, y[0], np.ones_like, np.array, lambda _: x)
+    assert fit("y ~ a + b*x + c*(x - k >= 0)", {"x": x, "y": y[0]}).rss == pytest.approx(sloped, rel=1e-9)
