@@ -577,7 +577,7 @@ class Multistart:
             yield DescentRequest(np.vstack((self.points_near(self._start), *self._with_moved_jumps())))
 
     def _with_moved_jumps(self) -> list[Array]:
-        """Return the start with each jump at its best place between two rows, one after the other; none without jumps."""
+        """Return the start with each jump at its best place between rows, one after the other; none without jumps."""
         best = self._start
         for _ in range(SETTINGS.jump_rounds):
             for index, values in jump_places(self._sample, best):
