@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.data.json_records import NAN_IS_NULL, to_document, to_json
+from autodiff_cli.data.json_records import NAN_IS_NULL, pick, to_document, to_json
 from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import format_correlation, pluralize
 from autodiff_cli.render.formatting import NumberFormat, Rounding, drop_double_negations, number_formats, single_line
@@ -392,11 +392,9 @@ def _problem_texts() -> dict[str, dict[str, str]]:
 
 def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return the field that `--diagnose` adds to the document of `train --json`."""
-    problems = [
-        {"kind": problem.kind, "layer": problem.layer, "when": problem.when, "message": _problem_sentence(problem)}
-        for problem in diagnosis.problems
-    ]
-    return {**to_document(diagnosis), "problems": problems}
+    problems, fields = diagnosis.problems, ("kind", "layer", "when")
+    described = [pick(each, *fields) | {"message": _problem_sentence(each)} for each in problems]
+    return {**to_document(diagnosis), "problems": described}
 
 
 def write_diagnosis(paper: Paper, diagnosis: Diagnosis) -> None:
@@ -497,10 +495,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
 def _plot_document(plot: FitPlot) -> dict[str, Any]:
     """Return the points of a plot and its curve with the confidence band, or one curve per combination of labels."""
     points = {"x": plot.x, "y": plot.y, "residual": plot.residuals}
-    curves = [
-        to_json({"x": one.x, "y": one.y} | ({} if one.low is None else {"low": one.low, "high": one.high}))
-        for one in plot.curves
-    ]
+    curves = [pick(one, "x", "y", *(() if one.low is None else ("low", "high"))) for one in plot.curves]
     names = [curve.name for curve in plot.curves]
     document = {"x_name": plot.predictor or "prediction", "y_name": plot.target, "points": to_json(points)}
     if len(curves) == 1:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from autodiff_cli.autodiff.unrolling import element_names
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.data.table import csv_text
 from autodiff_cli.graph.tape import gc_paused
@@ -86,17 +87,12 @@ _LATEX_ESCAPES = str.maketrans(
 
 def _estimate_rows(fit: FittedModel, name: str) -> Iterator[dict[str, str]]:
     """Yield the cells of a parameter, or of each element of an array."""
-    value, error = _estimate(fit, name)
+    value, error = fit.estimate(name)
     low, high = fit_report.interval_ends(fit, fit_report.CONFIDENCE).get(name) or (None, None)
     test = {"z" if fit.interval_dof is None else "t": fit.t_values.get(name), "p": fit.p_values.get(name)}
     columns = {"value": value, "stderr": error, **test, "low": low, "high": high}
     for element, cells in _element_cells(name, value, columns):
         yield {"name": element, **cells}
-
-
-def _estimate(fit: FittedModel, name: str) -> tuple[Any, Any]:
-    """Return the value of a parameter or derived quantity and its error; None for an error that does not exist."""
-    return (fit.fixed[name], None) if name in fit.fixed else fit.estimate(name)
 
 
 _CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
@@ -107,7 +103,7 @@ def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
 
     If names are equal, the first one counts: a parameter may be called `loss`.
     """
-    estimates = {name: _estimate(fit, name) for name in (*fit.parameters, *fit.fixed, *fit.derived)}
+    estimates = {name: fit.estimate(name) for name in (*fit.parameters, *fit.fixed, *fit.derived)}
     columns = [({"": value, "_stderr": error}, name) for name, (value, error) in estimates.items()]
     for kind in kinds:
         mark, intervals = "" if kind == fit_report.CONFIDENCE else f"_{kind}", fit_report.interval_ends(fit, kind)
@@ -119,9 +115,7 @@ def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
         for element, parts in _element_cells(name, estimates[name][0], numbers):
             for title, cell in parts.items():
                 cells.setdefault(f"{element}{title}", cell)
-    for name in _CSV_FIGURES:
-        cells.setdefault(name, _csv_cell(getattr(fit, name)))
-    return cells
+    return cells | {name: _csv_cell(getattr(fit, name)) for name in _CSV_FIGURES if name not in cells}
 
 
 def _element_cells(name: str, value: Any, columns: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -134,9 +128,7 @@ def _element_cells(name: str, value: Any, columns: Mapping[str, Any]) -> Iterato
 def _elements(name: str, value: Any, shape: tuple[int, ...] = ()) -> dict[str, Any]:
     """Return the elements of an array by name, such as `W[0, 1]`; None stands for an array of unknown elements."""
     array = np.asarray(value, dtype=object) if value is not None else np.full(shape, None)
-    if not array.ndim:
-        return {name: array.item()}
-    return {f"{name}[{', '.join(map(str, index))}]": element for index, element in np.ndenumerate(array)}
+    return dict(zip(element_names(name, array.shape), array.ravel(), strict=True))
 
 
 def _interval_kinds(groups: FittedGroups) -> list[str]:

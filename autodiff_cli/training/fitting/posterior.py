@@ -7,7 +7,6 @@ different magnitudes and strong correlations cost nothing.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import importlib.util
@@ -26,6 +25,7 @@ from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import DensityFunction, available_cores
 from autodiff_cli.backends.reductions import eigh
 from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.data.table import csv_text
 from autodiff_cli.graph.node import ZERO, Node, as_node, variable
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
@@ -386,9 +386,7 @@ def save_draws(draws: Mapping[str, Array], path: str) -> None:
             parquet.write_table(table(columns), file)
         return
     with open_atomic_text(path) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*(each.tolist() for each in columns.values()), strict=True))
+        stream.write(csv_text([columns, *zip(*(each.tolist() for each in columns.values()), strict=True)]))
 
 
 class LevelVector(NamedTuple):

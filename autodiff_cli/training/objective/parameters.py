@@ -13,13 +13,14 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, product
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array, as_float_array
+from autodiff_cli.autodiff.unrolling import element_names
 from autodiff_cli.backends.gradient_descent import parameter_views
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Gate, Node, Op, Shape, get_op, is_literal, is_representable, variable
@@ -60,7 +61,7 @@ class ParameterLayout:
     @functools.cached_property
     def element_names(self) -> tuple[str, ...]:
         """The name of each number: `a`, `W[0, 1]`."""
-        return tuple(text for name, shape in self.shapes.items() for text in _element_names(name, shape))
+        return tuple(text for name, shape in self.shapes.items() for text in element_names(name, shape))
 
     def views(self, theta: Array) -> dict[str, Any]:
         """Return the parameters by name: numbers, and arrays that share the memory of `theta`.
@@ -92,14 +93,6 @@ class ParameterLayout:
         for name in names:
             chosen[self.slices[name]] = True
         return chosen
-
-
-def _element_names(name: str, shape: Shape) -> Iterator[str]:
-    if not shape:
-        yield name
-        return
-    for position in product(*map(range, shape)):
-        yield f"{name}[{', '.join(map(str, position))}]"
 
 
 def check_value(name: str, value: ArrayLike) -> Any:

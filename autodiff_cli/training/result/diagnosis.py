@@ -24,10 +24,11 @@ from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import svd
 from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, Op
-from autodiff_cli.graph.tape import Tape, group_pairs, leaf_names, topological_order
+from autodiff_cli.graph.node import Node, Op, variable
+from autodiff_cli.graph.tape import ShapeInference, Tape, group_pairs, leaf_names, topological_order
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.ops.arithmetic import div, mul
+from autodiff_cli.ops.structural import sum_
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, norms
@@ -572,14 +573,20 @@ def _describe_far_columns(objective: Objective) -> Iterator[str]:
             yield f"the values of `{name}`, {least:g} to {most:g}, are far from 0 compared with their range: {shifted}"
 
 
+_FACTORS = "\0"  # no name in a model can contain this character
+
+
 def _absorbs_shifts(model: Model, column: str) -> bool:
     """Whether other values of the parameters give the prediction for a shifted column, at random values: its derivative
-    is a combination of those of the parameters.
+    is a combination of those of the parameters. Several targets are added up with random factors.
     """
     leaves = [model.program.leaves[name] for name in (column, *model.parameters)]
+    shapes = {_FACTORS: ShapeInference({}).infer(model.program.output) or ()}
     rows, generator = 2 * len(leaves), np.random.default_rng(0)
     point = {name: generator.uniform(0.5, 1.5, rows if name in model.columns else ()) for name in model.program.leaves}
-    slopes = evaluate(gradient_nodes(model.program.output, leaves, {}), point)
+    point[_FACTORS] = generator.uniform(0.5, 1.5, (rows, *shapes[_FACTORS]))
+    total = sum_(model.program.output * variable(_FACTORS))
+    slopes = evaluate(gradient_nodes(total, leaves, shapes), point, shapes)
     matrix = np.transpose([np.broadcast_to(each, rows) for each in slopes])
     both, parameters = (np.linalg.matrix_rank(each, rtol=DEPENDENCE_TOLERANCE) for each in (matrix, matrix[:, 1:]))
     return bool(both == parameters)
@@ -591,7 +598,7 @@ def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:
     scale[scale == 0] = 1.0
     slopes = scale * objective.value_and_grad(theta)[1]
     step = -_PROBE_STEP * scale * slopes / (np.linalg.norm(slopes) or 1.0)
-    if undefined := find_undefined(objective, objective.bounds.clip(theta + step)):
+    if np.isfinite(step).all() and (undefined := find_undefined(objective, objective.bounds.clip(theta + step))):
         yield f"the loss falls towards the edge of the model's domain: {undefined}; --bounds may keep it inside"
 
 

@@ -390,10 +390,10 @@ class FittedModel(FitStatistics):
         return chains, draws
 
     def estimate(self, name: str) -> tuple[Any, Any | None]:
-        """Return the value of a parameter or derived quantity, and its standard error; None if that is unknown."""
+        """Return the value of a parameter or derived quantity, and its standard error; None if it has none."""
         if name in self.derived:
             return self.derived[name]["value"], self.derived[name]["stderr"]
-        return self.parameters[name], self.stderr[name]
+        return {**self.parameters, **self.fixed}[name], self.stderr.get(name)
 
     @property
     def errors_on_bounds(self) -> Array:

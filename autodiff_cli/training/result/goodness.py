@@ -541,8 +541,10 @@ def goodness_of_fit(
         has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
         variation = objective.target_variation() if rows is None else rows.variation
         log_weights = rows.log_weights if rows else sum_log_weights(objective) if objective.is_weighted else 0.0
-        k, baseline = criteria_parameters(objective, rank, absolute_sigma), 0.0 if has_scaled_residuals else variation
-        of_sum = _least_squares_goodness(residual_norm, count, dof, k, baseline, absolute_sigma, log_weights)
+        k = criteria_parameters(objective, rank, absolute_sigma)
+        # Each target has its own mean.
+        variance = 0.0 if has_scaled_residuals else variation / max(count - objective.components, 1)
+        of_sum = _least_squares_goodness(residual_norm, count, dof, k, variance, absolute_sigma, log_weights)
         figures = {**of_residuals, **of_sum}
         if objective.kernels.graphs.x_errors:
             # The weights depend on the parameters, so the sum of squares is not a likelihood.
@@ -564,7 +566,7 @@ def criteria_parameters(objective: Objective, rank: int, absolute_sigma: bool) -
 
 
 def _least_squares_goodness(
-    residual_norm: float, count: int, dof: int, k: int, variation: float, absolute_sigma: bool, sum_log_weights: float
+    residual_norm: float, count: int, dof: int, k: int, variance: float, absolute_sigma: bool, sum_log_weights: float
 ) -> dict[str, Any]:
     """Return the figures of a least-squares fit that follow from its sum of squares, by name.
 
@@ -572,20 +574,19 @@ def _least_squares_goodness(
         residual_norm, dof, absolute_sigma: see `goodness_of_fit`.
         count: the number of target values in rows with a positive weight.
         k: the number of parameters that information criteria count.
-        variation: the sum of squares of the target about its mean; 0 if it is not meaningful.
+        variance: the variance of the target; 0 if it is not meaningful.
         sum_log_weights: the sum of the logarithms of the weights, a part of the likelihood.
     """
     log_variance = 2 * math.log(residual_norm) - math.log(count) if residual_norm != 0 else -math.inf
     spread = residual_norm * residual_norm if absolute_sigma else count * (log_variance + 1)
     log_likelihood = (sum_log_weights - spread - count * math.log(2 * math.pi)) / 2
     residual_std = residual_norm / math.sqrt(dof) if dof > 0 else None
+    reduced = None if residual_std is None else residual_std * residual_std
     return {
         "rmse": residual_norm / math.sqrt(count),
         "residual_std": residual_std,
-        "adjusted_r_squared": 1 - residual_std * residual_std * (count - 1) / variation
-        if residual_std is not None and variation > 0
-        else None,
-        "reduced_chi_squared": None if residual_std is None else residual_std * residual_std,
+        "adjusted_r_squared": None if reduced is None or not variance else 1 - reduced / variance,
+        "reduced_chi_squared": reduced,
         "chi_squared_p": chi_squared_tail(residual_norm * residual_norm, dof) if absolute_sigma and dof > 0 else None,
         **information_criteria(log_likelihood, k, count),
     }

@@ -74,6 +74,15 @@ def test_standard_errors_of_families_do_not_depend_on_the_origin_of_their_column
     assert found.converged == (rate == -0.05)
 
 
+@pytest.mark.parametrize(("second", "is_advised"), [("c + d*t", True), ("c*t - d", True), ("d*t", False)])
+def test_all_targets_must_absorb_the_shift(second: str, is_advised: bool) -> None:
+    data = {"t": YEARS, "y": 3 + 0.1 * (YEARS - 2000), "z": 1 - 0.2 * (YEARS - 2000)}
+    failed = ad.fit(f"[y, z] ~ [a + b*t, {second}]", data, optimizer="sgd", learning_rate=1)
+    assert not failed.converged
+    assert any("are far from 0" in each for each in failed.warnings) == is_advised
+    assert not any("nan" in each for each in failed.warnings)  # where the slopes overflow, they have no direction
+
+
 @each("model", ["v*t/(k + t)", "a*t*exp(b*z)", "1/(1 + exp(-r*t))", "a*exp(b*(t - 1990))", "a*t^k"])
 def test_no_other_model_is_advised(model: str) -> None:
     """A shift of the column gives another model there, or the column is shifted already."""

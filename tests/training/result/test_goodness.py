@@ -59,6 +59,18 @@ def test_least_squares() -> None:
     assert found.durbin_watson == pytest.approx(np.sum(np.diff(residuals) ** 2) / rss, rel=1e-9)
 
 
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize("targets", [1, 2, 3])
+def test_a_constant_of_each_target_explains_nothing(targets: int, weights: str | None) -> None:
+    """So both R² are 0; the variances of the targets and of the residuals are the same."""
+    names = [f"y{k}" for k in range(targets)]
+    data = {name: 5 * k + GENERATOR.normal(0, 1, N) for k, name in enumerate(names)} | {"w": 1 + X}
+    found = fit(
+        f"[{', '.join(names)}] ~ [{', '.join(f'a{k}' for k in range(targets))}]", data, weights=weights, no_columns=True
+    )
+    assert [found.r_squared, found.adjusted_r_squared] == pytest.approx([0, 0], abs=1e-12)
+
+
 def test_intervals_are_students_and_normal_ones_where_errors_are_known() -> None:
     found = decay()
     for level in (0.5, 0.95, 0.99):
