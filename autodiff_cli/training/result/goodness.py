@@ -735,8 +735,7 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
     limit = RESIDUALS.overdispersion_p / objective.rows
     # The normal distribution, which is much faster, has lighter tails than Student's.
     if math.erfc(distance / math.sqrt(2)) < limit and student_tail(distance, dof - 1) < limit:
-        weights = objective.column(WEIGHT) if objective.is_weighted else 1.0
-        row = int(np.argmax(np.abs(unweighted_residuals(objective, theta)).max(axis=0) * np.sqrt(weights)))
+        row = int(np.argmax(_absolute_residuals(objective, theta).max(axis=0)))
         sentences.append(
             f"{describe_row(objective, row)} is an outlier: its residual is {distance:.3g} standard deviations of the "
             "other residuals; check it, or use a robust loss, such as --loss huber"
