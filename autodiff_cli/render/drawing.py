@@ -395,10 +395,10 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
 def _best_layout(spec: layout.GraphSpec) -> layout.LayoutWithCopies:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
     single = layout.layout_with_copies(spec)
-    if layout.page_overflow(single.layout.size) <= _MAX_OVERFLOW:
+    if not spec.frames or layout.page_overflow(single.layout.size) <= _MAX_OVERFLOW:
         return single
     parted = layout.layout_in_parts(spec)
-    return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
+    return min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
 
 
 def _box_size(role: Role, texts: Sequence[str]) -> Size:

@@ -325,11 +325,9 @@ class _Part(NamedTuple):
     margin: Size
 
 
-def layout_in_parts(spec: GraphSpec) -> LayoutWithCopies | None:
-    """Lay out a graph part by part; return None if it has no frames."""
+def layout_in_parts(spec: GraphSpec) -> LayoutWithCopies:
+    """Lay out a graph part by part."""
     nodes, edges, frames = spec
-    if not frames:
-        return None
     outermost: list[int] = []
     for k, frame in enumerate(frames):
         outermost.append(k if frame.outer is None else outermost[frame.outer])
