@@ -346,8 +346,6 @@ def _value_reasons(op: Op, inputs: Sequence[float], value: float, singular: bool
         yield "domain", f"the digits of {op.name} cannot be computed for a number of this size, so nan"
     elif math.isnan(value):
         yield "domain", f"{_format_undefined(op, inputs)}, so nan"
-    elif op.domain is not None and not predicate_holds(op, "domain", inputs):
-        yield "domain", _format_undefined(op, inputs)
     elif math.isinf(value) and singular:
         yield "singular", f"the value is {_format_number(value)}"
     elif math.isinf(value) and all(map(math.isfinite, inputs)):
