@@ -55,18 +55,15 @@ def inaccurate_elements(
     """
     numbers = {name: np.asarray(numbers[name], dtype=float) for name in graphs}
     extended_values: dict[str, Any] = {}
-    distances: dict[str, Any] = {}
-    if unrepresentable:
-        doubtful = {name: np.ones(x.shape, dtype=bool) for name, x in numbers.items()}
-    else:
+    distances: dict[str, Any] = dict.fromkeys(graphs, math.inf)
+    if not unrepresentable:
         distances = _distances_of_elements(graphs, numbers, point)
-        doubtful = {name: _is_doubtful(numbers[name], distance) for name, distance in distances.items()}
+    doubtful = _doubtful_elements(numbers, distances)
+    if doubtful and not unrepresentable and _count_numbers(point) >= accuracy.SETTINGS.small_point:
+        extended_values = _evaluate_longdouble({name: graphs[name] for name in doubtful}, point)
+        for name, extended in extended_values.items():
+            doubtful[name] &= ~_is_certainly_correct(numbers[name], extended, distances[name])
         doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
-        if doubtful and _count_numbers(point) >= accuracy.SETTINGS.small_point:
-            extended_values = _evaluate_longdouble({name: graphs[name] for name in doubtful}, point)
-            for name, extended in extended_values.items():
-                doubtful[name] &= ~_is_certainly_correct(numbers[name], extended, distances[name])
-            doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
     if not doubtful:
         return InaccurateDigits({})
     try:
@@ -172,9 +169,15 @@ def perturbation_distances(
     return [np.where(undecided, math.inf, distance) for distance in farthest] if np.any(undecided) else farthest
 
 
-def _is_doubtful(numbers: Array, distances: Array) -> Mask:
+def _is_doubtful(numbers: Array, distances: Array | float) -> Mask:
     """Return where numbers may have fewer than 12 correct digits."""
     return np.asarray(~(distances <= accuracy.SETTINGS.tolerance * np.abs(numbers)) | np.isinf(distances))
+
+
+def _doubtful_elements(numbers: Mapping[str, Array], distances: Mapping[str, Any]) -> dict[str, Mask]:
+    """Return masks of the doubtful elements of arrays, without those of arrays that have none."""
+    masks = {name: _is_doubtful(numbers[name], distance) for name, distance in distances.items()}
+    return {name: mask for name, mask in masks.items() if mask.any()}
 
 
 def _count_numbers(point: Mapping[str, Any]) -> int:
@@ -365,11 +368,10 @@ def check_hessian(
 ) -> InaccurateDigits:
     """Return the inaccurate numbers of a Hessian, named `hessian.x.y`."""
     rows_of_hessian = {row: _concatenate_columns(of, np.shape(point[row])) for row, of in hessian.items()}
-    if unrepresentable:
-        doubtful = {row: np.ones(x.shape, dtype=bool) for row, x in rows_of_hessian.items()}
-    else:
-        doubtful = _doubtful_second_derivatives(formula, point, rows_of_hessian)
-        doubtful = {row: mask for row, mask in doubtful.items() if mask.any()}
+    distances: dict[str, Any] = dict.fromkeys(hessian, math.inf)
+    if not unrepresentable:
+        distances = _distances_of_second_derivatives(formula, point, rows_of_hessian)
+    doubtful = _doubtful_elements(rows_of_hessian, distances)
     if not doubtful:
         return InaccurateDigits({})
     slopes = gradient_nodes(formula.output, [formula.leaves[row] for row in doubtful], formula.value_shapes(point))
@@ -403,10 +405,10 @@ def _concatenate_columns(blocks: Mapping[str, Any], shape: tuple[int, ...]) -> A
     return np.concatenate([np.reshape(x, (*shape, -1)) for x in blocks.values()], axis=-1)
 
 
-def _doubtful_second_derivatives(
+def _distances_of_second_derivatives(
     formula: Formula, point: Mapping[str, Any], rows_of_hessian: Mapping[str, Array]
-) -> dict[str, Mask]:
-    """Return masks of the second derivatives that may be inaccurate.
+) -> dict[str, Array]:
+    """Return how far second derivatives move when rounding errors are perturbed.
 
     All directions are evaluated at once, as rows of arrays: one direction for every element of the variables.
     """
@@ -416,9 +418,7 @@ def _doubtful_second_derivatives(
     leaf_values |= {moving.seeds[formula.leaves[name]].text: np.moveaxis(rates, 0, -1) for name, rates in basis.items()}
     tape = Tape(moving.hessian_product(rows_of_hessian))
     distances = perturbation_distances(tape, [*rows_of_hessian.values()], leaf_values)
-    return {
-        row: _is_doubtful(x, distance) for (row, x), distance in zip(rows_of_hessian.items(), distances, strict=True)
-    }
+    return dict(zip(rows_of_hessian, distances, strict=True))
 
 
 def second_derivative_computation(slopes: Mapping[str, Node], columns: Sequence[str]) -> Computation:
