@@ -63,8 +63,8 @@ def test_least_squares() -> None:
 @pytest.mark.parametrize("targets", [1, 2, 3])
 def test_a_constant_of_each_target_explains_nothing(targets: int, weights: str | None) -> None:
     """So both R² are 0; the variances of the targets and of the residuals are the same."""
-    names = [f"y{k}" for k in range(targets)]
-    data = {name: 5 * k + GENERATOR.normal(0, 1, N) for k, name in enumerate(names)} | {"w": 1 + X}
+    names, generator = [f"y{k}" for k in range(targets)], np.random.default_rng(targets)
+    data = {name: 5 * k + generator.normal(0, 1, N) for k, name in enumerate(names)} | {"w": 1 + X}
     found = fit(
         f"[{', '.join(names)}] ~ [{', '.join(f'a{k}' for k in range(targets))}]", data, weights=weights, no_columns=True
     )
