@@ -60,10 +60,10 @@ class ObjectiveBatch:
         self.objectives, self.objective, self.count = objectives, objectives[0], len(objectives)
         self.bounds = bounds or self.objective.bounds
 
-    def call_each(self, function: Callable[[Objective, Any], Any], fits: Fits, arguments: Array) -> Any:
-        """Call a function for the objective of each of some fits with its argument, and return the results."""
+    def _call_each(self, method: str, fits: Fits, arguments: Array) -> Any:
+        """Call a method of the objective of each of some fits with its argument, and return the results."""
         pairs = zip(fits.tolist(), arguments, strict=True)
-        return np.array([function(self.objectives[fit], argument) for fit, argument in pairs])
+        return np.array([getattr(self.objectives[fit], method)(argument) for fit, argument in pairs])
 
     def objective_of(self, fit: int) -> Objective:
         """Return the objective of one fit."""
@@ -88,7 +88,7 @@ class ObjectiveBatch:
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
         width = theta.shape[1] + 1
-        return np.asarray(self.call_each(Objective.triangle, fits, theta).reshape(len(fits), width, width))
+        return np.asarray(self._call_each("triangle", fits, theta).reshape(len(fits), width, width))
 
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
         """Return matrices with the same products as [J | r]: its triangular factors."""
@@ -103,12 +103,11 @@ class ObjectiveBatch:
 
     def hessians(self, theta: Array, fits: Fits) -> Array:
         """Return the Hessians of the mean losses, of shape (fits, P, P)."""
-        size = theta.shape[1]
-        return np.asarray(self.call_each(Objective.curvature, fits, theta).reshape(len(fits), size, size))
+        return np.asarray(self._call_each("curvature", fits, theta).reshape(len(fits), theta.shape[1], theta.shape[1]))
 
     def losses(self, theta: Array, fits: Fits) -> Array:
         """Return the mean losses."""
-        return np.asarray(self.call_each(Objective.value, fits, theta))
+        return np.asarray(self._call_each("value", fits, theta))
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
@@ -116,7 +115,7 @@ class ObjectiveBatch:
 
     def target_variations(self, fits: Fits, *, about_mean: bool = True) -> Array:
         """Return the sums of squares of the targets about their means, or about 0."""
-        return np.asarray(self.call_each(Objective.target_variation, fits, np.full(len(fits), about_mean)))
+        return np.asarray(self._call_each("target_variation", fits, np.full(len(fits), about_mean)))
 
     @property
     def scales(self) -> Array:

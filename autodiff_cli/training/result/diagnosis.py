@@ -144,7 +144,8 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
     `residual_structure`.
     """
     if not isinstance(batch, GroupBatch):
-        return np.asarray(batch.call_each(residual_structure, fits, theta))
+        pairs = zip(fits.tolist(), theta, strict=True)
+        return np.array([residual_structure(batch.objective_of(fit), point) for fit, point in pairs])
     objective = batch.objective
     predictor, is_robust = _single_predictor(objective), objective.kind in _RESISTANT
 
@@ -196,7 +197,8 @@ def curve_warnings(batch: Batch, theta: Array, fits: Fits) -> NDArray[Any]:
     if (predictor := _breakable_predictor(batch.objective)) is None:
         return np.full(len(fits), "")
     if not isinstance(batch, GroupBatch):
-        return np.asarray(batch.call_each(curve_warning, fits, theta))
+        pairs = zip(fits.tolist(), theta, strict=True)
+        return np.array([curve_warning(batch.objective_of(fit), point) for fit, point in pairs], str)
 
     def of_part(points: Array, part: Fits) -> NDArray[Any]:
         rows, each = batch.rows_of(part), np.arange(len(part))
