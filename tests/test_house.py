@@ -22,7 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = [file for kind in ("*.py", "*.js", "*.css", "*.html") for file in sorted(PACKAGE.rglob(kind))]
 MAX_LINES = 800  # of a file: one topic, read in one sitting
 MAX_FILES = 200  # Python files of the package
-MAX_CODE_LINES = 44_708
+MAX_CODE_LINES = 44_709
 MAX_TRAINING_FLOORS = 6  # longest chain of folders and modules of `training` that import one another
 
 # Words that meant something only to the authors, with the standard terms that replaced them in names.
