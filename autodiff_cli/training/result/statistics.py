@@ -232,10 +232,9 @@ def high_correlation_warnings(names: Sequence[str], is_imprecise: Mask, matrix: 
     >>> high_correlation_warnings(["a", "b"], np.ones(2, np.bool_), np.array([[1, -0.99999], [-0.99999, 1]]))
     ['`a` and `b` are hardly distinguishable with these data: their correlation is -0.99999']
     """
-    sizes = np.abs(matrix)
+    sizes = np.abs(matrix)  # rounded to sort pairs, so that rounding errors do not decide the order
     is_reported = (sizes > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None])
     is_reported |= sizes > COVARIANCE.extreme_correlation
-    # Sizes are rounded, so that rounding errors do not decide the order.
     pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -sizes[pair].round(12))
     warnings = [
         f"`{names[i]}` and `{names[j]}` are hardly distinguishable with these data: "
@@ -724,8 +723,7 @@ def _scaled_by_residuals(
 def _minimum_distances(matrices: _Matrices, estimate: Covariances) -> Array:
     """Return the estimated distance of each fit to its minimum; nan where it is unknown.
 
-    It is the length of one Newton step, in standard errors of the parameter that is farthest from the minimum. The step
-    of a robust loss is for its present scale, with the expected Hessian.
+    It is the length of one Newton step, at the present scale, in standard errors of the parameter that is farthest off.
     """
     batch, objective, inverses = matrices.batch, matrices.batch.objective, estimate.inverses
     scales, newton = estimate.scales[:, None], estimate.inverses
