@@ -187,8 +187,7 @@ def _drawing_document(drawing: Drawing) -> dict[str, Any]:
     naming = drawing.trace.naming
     boxes = [
         {
-            "id": box.id,
-            "title": box.title,
+            **pick(box, "id", "title"),
             **{name: safe_label(naming.label_in_call(box.id, length)) for name, length in _TITLE_LENGTHS.items()},
             "role": box.role.value,
         }
@@ -499,8 +498,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "fixed": to_json(fit.fixed),
         "step": step_noun(fit.optimizer),
         "epochs": [
-            pick(epoch, "number", "loss")
-            | {"validation": to_json(epoch.validation_loss), "theta": epoch.theta.tolist()}
+            pick(epoch, "number", "loss", "theta") | {"validation": to_json(epoch.validation_loss)}
             for epoch in recording.epochs
         ],
         "units": dict(fit.units),

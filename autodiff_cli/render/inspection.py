@@ -204,8 +204,7 @@ def health_report(status: BackendStatus) -> Report:
     def write(paper: Paper) -> None:
         lines = {
             "backend": f"{'compiled kernels (llvm)' if status.backend == 'llvm' else status.backend}: {status.why}",
-            "processor": status.processor,
-            "functions": status.functions,
+            **pick(status, "processor", "functions"),
             "threads": str(status.threads),
             "cache": status.cache or f"off: {status.cache_problem}",
         }

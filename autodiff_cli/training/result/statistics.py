@@ -232,11 +232,10 @@ def high_correlation_warnings(names: Sequence[str], is_imprecise: Mask, matrix: 
     >>> high_correlation_warnings(["a", "b"], np.ones(2, np.bool_), np.array([[1, -0.99999], [-0.99999, 1]]))
     ['`a` and `b` are hardly distinguishable with these data: their correlation is -0.99999']
     """
-    is_reported = (np.abs(matrix) > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None]) | (
-        np.abs(matrix) > COVARIANCE.extreme_correlation
-    )
-    sizes = np.abs(matrix).round(12)  # rounded, so that rounding errors do not decide the order
-    pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -sizes[pair])
+    sizes = np.abs(matrix)  # rounded to sort pairs, so that rounding errors do not decide the order
+    is_reported = (sizes > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None])
+    is_reported |= sizes > COVARIANCE.extreme_correlation
+    pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -sizes[pair].round(12))
     warnings = [
         f"`{names[i]}` and `{names[j]}` are hardly distinguishable with these data: "
         f"their correlation is {format_correlation(matrix[i, j], 5)}"
@@ -724,23 +723,27 @@ def _scaled_by_residuals(
 def _minimum_distances(matrices: _Matrices, estimate: Covariances) -> Array:
     """Return the estimated distance of each fit to its minimum; nan where it is unknown.
 
-    It is the length of one Newton step, in standard errors of the parameter that is farthest from the minimum.
+    It is the length of one Newton step, at the present scale, in standard errors of the parameter that is farthest off.
     """
     batch, objective, inverses = matrices.batch, matrices.batch.objective, estimate.inverses
-    unknown, scales = np.full(len(inverses), math.nan), estimate.scales[:, None]
-    if objective.is_penalised or objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
-        return unknown
+    scales, newton = estimate.scales[:, None], estimate.inverses
+    if objective.kind is LossKind.OTHER:
+        return np.full(len(inverses), math.nan)
     is_known = np.array([not reasons for reasons in estimate.reasons]) & (estimate.standard_errors > 0).any(axis=1)
-    if objective.kind is LossKind.SQUARES:
-        assert matrices.triangles is not None
+    if objective.kind is LossKind.SQUARES and not objective.is_penalised and matrices.triangles is not None:
         residuals = matrices.triangles[:, :, -1]
         is_known &= dots(residuals, residuals) > matrices.rounding + batches.BATCH.rounding_share * matrices.variations
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0]
     else:
         slopes = matrices.gradients(batch) / scales
+    if objective.is_penalised:
+        newton = inverse_hessians(matrices.hessians(batch), objective.layout.element_names, matrices.free).inverses
+        is_known &= ~(estimate.standard_errors <= COVARIANCE.rounding * np.abs(matrices.theta)).any(axis=1)
+    elif objective.kind is LossKind.ROBUST:
+        slopes /= influence_norms(batch, matrices.theta, 0)[1][:, None]
     slopes /= estimate.units
-    steps = np.abs((np.where(np.isnan(inverses), 0.0, inverses) @ slopes[:, :, None])[:, :, 0])
+    steps = np.abs((np.where(np.isnan(newton), 0.0, newton) @ slopes[:, :, None])[:, :, 0])
     ratios = steps / np.sqrt(np.diagonal(inverses, axis1=1, axis2=2))
     return np.where(is_known, np.fmax.reduce(ratios, axis=1, initial=0.0), math.nan)
 

@@ -187,8 +187,11 @@ def test_statistics_of_a_batch_are_those_of_its_fits_alone(model: str, options: 
 @each("distance, is_reported", [(0.4, True), (0.6, False)])
 @each("model, options", [
     (CURVE, {}),
+    (CURVE, {"l2": 0.01}),
+    (CURVE, {"loss": "huber"}),
+    (CURVE, {"loss": "cauchy", "weights": "positive"}),
     ("n ~ exp(a + b*x)", {"family": "poisson"}),
-    ("n ~ exp(a + b*x)", {"family": "quasipoisson"}),
+    ("n ~ exp(a + b*x)", {"family": "quasipoisson", "l2": 0.01}),
     ("positive ~ exp(a + b*x)", {"family": "gamma"}),
 ])  # fmt: skip
 def test_a_fit_half_a_standard_error_from_its_minimum_has_no_errors(
