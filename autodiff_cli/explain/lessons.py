@@ -305,7 +305,7 @@ def load_lesson(name: str, show: Callable[[Any], str]) -> Lesson:
         name,
         entry["title"],
         lesson_trace,
-        tuple(numbers.fill_in(paragraph.strip()) for paragraph in entry["text"]),
+        tuple(_PLACEHOLDER.sub(lambda slot: numbers.text(slot[1]), paragraph.strip()) for paragraph in entry["text"]),
         question_trace,
         tuple(make_question(question_trace, about, show) for about in entry["questions"]),
     )
@@ -318,10 +318,6 @@ class _PlaceholderTexts:
         self._trace = recorded
         self._learned = learned
         self._show = show
-
-    def fill_in(self, paragraph: str) -> str:
-        """Return a paragraph with its placeholders replaced."""
-        return _PLACEHOLDER.sub(lambda slot: self.text(slot[1]), paragraph)
 
     def text(self, slot: str) -> str:
         """Return the text for a placeholder; the head of `lessons.toml` lists them."""

@@ -11,8 +11,9 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.minimization import likely_ends
 from autodiff_cli.training.fitting.optimization import _multistart_summary
-from autodiff_cli.training.fitting.starts import StartCandidate, best_candidate, likely_ends
+from autodiff_cli.training.fitting.starts import StartCandidate, best_candidate
 from tests.each import each
 
 X = np.linspace(0, 10, 80)

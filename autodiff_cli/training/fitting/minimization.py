@@ -34,7 +34,7 @@ from autodiff_cli.training.methods.gradient_descent import (
 )
 from autodiff_cli.training.methods.least_squares import fit_least_squares, project_linear_each
 from autodiff_cli.training.methods.quasi_newton import fit_smooth_loss
-from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repeat_objective
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, copy_with, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
@@ -72,6 +72,7 @@ class MinimizationSettings(NamedTuple):
     refined_subsets: int = 20  # the best of these fits, which are refined
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 
+    max_alternatives: int = 4  # minima that are compared with the best one
     # Test of a minimum at which the loss has kinks.
     max_kink_rounds: int = 10  # repetitions of the fit of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
@@ -246,15 +247,13 @@ def _kinks_around(objective: Objective, theta: Array, radius: Array) -> tuple[in
     points = theta + radius * np.concatenate((shifts, MINIMIZATION.kink_nearer * shifts))
     losses, slopes = map(np.array, zip(*map(objective.value_and_grad, points), strict=True))
     gradients, nearer = np.split(radius * slopes, 2)
-    if not np.isfinite(gradients).all():
-        return ()
     # Beyond a jump of the loss, the slopes differ too, but that is no kink.
     change = np.abs(losses - objective.value(theta)).reshape(2, -1).max(axis=0)
     is_continuous = (
         change <= 2 * np.abs(gradients).sum(axis=1).max() + MINIMIZATION.kink_rounding * np.abs(losses).max()
     )
     gradients, nearer = gradients[is_continuous], nearer[is_continuous]
-    if not len(gradients):
+    if not (len(gradients) and np.isfinite(gradients).all()):
         return ()
     nearest = gradients.mean(axis=0)
     limit = MINIMIZATION.kink_vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))
@@ -389,6 +388,23 @@ def _loss_at_best_theta(objective: Objective, theta: Array) -> float:
 
 
 @ignore_float_errors()
+def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
+    """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
+    gains = likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
+    order = np.argsort(losses, kind="stable")
+    likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
+    alternatives = [ends[0]]
+    for _ in range(MINIMIZATION.max_alternatives):
+        likely = likely[~are_equal_solutions(likely, alternatives[-1])]
+        alternatives.extend(likely[:1])
+    return tuple(alternatives[1:])
+
+
+def alternatives_near(objective: Objective, points: Array) -> tuple[Array, ...]:
+    """Return the points that are nearly as likely as the first one, given the points alone; see `likely_ends`."""
+    return likely_ends(objective, points, density_losses(objective, points))
+
+
 def dispersion_of(objective: Objective, theta: Array) -> float:
     """Return the dispersion at the end of a fit, by which quasi-likelihoods are divided; 1 for likelihoods."""
     if not objective.has_dispersion:

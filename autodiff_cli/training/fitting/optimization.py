@@ -79,9 +79,6 @@ _BETTER_MINIMUM_NOTE = "a better minimum was found from other starting values:"
 _ALTERNATIVE_WARNING = "another minimum is nearly as likely"
 _LIKELIER_ALTERNATIVE_WARNING = "another minimum, where the median of the residuals is larger, is more likely"
 
-# Strategies that find other minima near the end of a fit, for models with exponents, kinks or frequencies.
-_OTHER_MINIMA = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
-
 
 class BatchedFit:
     """A batch of fits, each repeated from better starting values if the result is poor.
@@ -261,7 +258,7 @@ class BatchedFit:
             self._restart_sample_first(unchecked, self.theta, search.Multistart.points_of_other_valleys)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if symmetries.Sinusoids(objective).frequencies or search.exponents_of(objective) or objective.has_kinks:
-            for strategy in _OTHER_MINIMA:
+            for strategy in search.OTHER_MINIMA:
                 self.restart(np.flatnonzero(is_defined & is_inexact), self.theta, strategy)
 
     def restart_robust_fits(self) -> None:
@@ -285,7 +282,7 @@ class BatchedFit:
             drawn = search.sample_starts(samples.objective, self._options.seed, count)
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
             for fit, minima in zip(fits.tolist(), ends, strict=True):
-                alternatives = search.alternatives_near(samples.objective_of(fit), minima)
+                alternatives = minimization.alternatives_near(samples.objective_of(fit), minima)
                 self.alternatives[fit] += [self.theta[fit].copy(), minima[0], *alternatives] if alternatives else []
             best = self._refine(fits, ends[:, 0])
             is_better = self._are_better(fits, best)
@@ -375,7 +372,7 @@ class BatchedFit:
         if not len(fits):
             return
         default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
-        if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _OTHER_MINIMA:
+        if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in search.OTHER_MINIMA:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
@@ -404,7 +401,7 @@ class BatchedFit:
         warnings, batch = [list[str]() for _ in self._all_fits], self._batch
         searched = [fit for fit, points in enumerate(self.alternatives) if points]
         points = [np.array([self.theta[fit], *self.alternatives[fit]]) for fit in searched]
-        alternatives = [*map(search.alternatives_near, map(batch.objective_of, searched), points)]
+        alternatives = [*map(minimization.alternatives_near, map(batch.objective_of, searched), points)]
         if not (fits := np.repeat(searched, [*map(len, alternatives)])).size:
             return warnings
         part = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)

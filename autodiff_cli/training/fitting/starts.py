@@ -34,16 +34,16 @@ from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.tape import dependents, leaf_names, topological_order
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
-from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, jump_places, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask, project_linear_each
-from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
+from autodiff_cli.training.rows import MemoryRows
 
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 
@@ -76,7 +76,7 @@ class MultistartSettings(NamedTuple):
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
     max_peaks: int = 6  # frequencies for which phases are tried
-    jump_rounds: int = 3  # passes over all jumps
+    jump_rounds: int = 2  # passes over all jumps
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
     residual_rounds: int = 3  # searches for points that explain the residuals of the best one
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
@@ -89,7 +89,6 @@ class MultistartSettings(NamedTuple):
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
     neighbours: int = 7  # the nearest points, with the point itself, that show whether it is the lowest of a valley
     max_terms: int = 12  # terms of a sum that are placed one after the other
-    max_alternatives: int = 4  # minima that are compared with the best one
     beam_width: int = 4  # best placements of the terms so far, to each of which the next term is added
     descent_evaluations: int = 60  # evaluations of each run
     descent_epochs: int = 30  # epochs of each run of a likelihood, after its run of least squares
@@ -132,23 +131,6 @@ def best_candidate(candidates: Sequence[StartCandidate]) -> StartCandidate | Non
 def is_equal_loss(loss: float, lowest: float) -> bool:
     """Whether a loss is equal to the lowest one up to rounding, or lower, so that both are at one minimum."""
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
-
-
-def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
-    """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
-    gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
-    order = np.argsort(losses, kind="stable")
-    likely = ends[order[gains[order] < MINIMIZATION.exclusion * minimization.dispersion_of(objective, ends[0])]]
-    alternatives = [ends[0]]
-    for _ in range(SETTINGS.max_alternatives):
-        likely = likely[~minimization.are_equal_solutions(likely, alternatives[-1])]
-        alternatives.extend(likely[:1])
-    return tuple(alternatives[1:])
-
-
-def alternatives_near(objective: Objective, points: Array) -> tuple[Array, ...]:
-    """Return the points that are nearly as likely as the first one, given the points alone; see `likely_ends`."""
-    return likely_ends(objective, points, minimization.density_losses(objective, points))
 
 
 class DescentRequest(NamedTuple):
@@ -498,7 +480,7 @@ class Multistart:
         if best is None:
             return None
         ends, losses = (np.array([getattr(each, name) for each in (best, *candidates)]) for name in ("end", "loss"))
-        return dataclasses.replace(best, alternatives=likely_ends(self._sample, ends, losses))
+        return dataclasses.replace(best, alternatives=minimization.likely_ends(self._sample, ends, losses))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
         """Yield the proposals of strategies, one after the other: first where priors put the parameters."""
@@ -572,22 +554,26 @@ class Multistart:
             yield DescentRequest(self._project(points, self.linear)[0])
 
     def kink_points(self) -> Proposals:
-        """Yield points with kinks or jumps between other rows than at the start, where further minima may be."""
+        """Yield points with kinks between other rows than at the start, where further minima may be."""
         if self._objective.has_kinks:
-            yield DescentRequest(np.vstack((self.points_near(self._start), *self._with_moved_jumps())))
+            yield DescentRequest(self.points_near(self._start))
 
-    def _with_moved_jumps(self) -> list[Array]:
-        """Return the start with each jump at its best place between rows, one after the other; none without jumps."""
-        best = self._start
-        for _ in range(SETTINGS.jump_rounds):
-            for index, values in jump_places(self._sample, best):
+    def jump_points(self) -> Proposals:
+        """Yield the start with each jump at its best place: between rows of the sample, then of all in memory."""
+        best, objectives = self._start, [self._sample] * SETTINGS.jump_rounds
+        if isinstance(self._objective.data, MemoryRows) and self._objective.rows > self._sample.rows:
+            objectives += [self._objective] * SETTINGS.jump_rounds
+        for objective in objectives:
+            for index, values in jump_places(objective, best):
                 places = np.unique(values[np.isfinite(values)])
                 middles = (places[1:] + places[:-1]) / 2 if self._searched[index] else places[:0]
+                middles = middles[np.argsort(np.abs(middles - best[index]))[: self._effort.scan_work // objective.rows]]
                 points = np.tile(best, (1 + len(middles), 1))
                 points[1:, index] = middles
-                points, remaining = self._project(self._box.clip(points), self.linear)
-                best = points[np.argmin(remaining)] if len(points) else best
-        return [] if best is self._start else [best]
+                points, left = minimization.project_linear(objective, self._box.clip(points), self.linear, self._box)
+                best = points[np.argmin(left)] if len(points) else best
+        if best is not self._start:
+            yield DescentRequest(best[None])
 
     def points_of_other_valleys(self) -> Proposals:
         """Yield random points in other valleys than the start, for a model that is not linear.
@@ -787,6 +773,9 @@ def _lowest_valleys(losses: Array) -> NDArray[np.intp]:
 Proposals = Generator[DescentRequest, Any, None]
 Search = Generator[DescentRequest, Any, StartCandidate | None]
 StartStrategy = Callable[[Multistart], Proposals]
+
+# Ways to find other minima near the end of a fit, for models with exponents, kinks, jumps or frequencies.
+OTHER_MINIMA = (Multistart.exponent_points, Multistart.kink_points, Multistart.jump_points, Multistart.frequency_points)
 
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use
 # variable projection for the linear parameters.

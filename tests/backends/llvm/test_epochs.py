@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from itertools import pairwise
 from typing import Any
 
@@ -253,14 +252,12 @@ def test_ctrl_c_interrupts_an_epoch() -> None:
     take(state, RATE, 8_000, np.random.default_rng(0))  # compiled, by then
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.1)
-        begun = time.process_time()
         with pytest.raises(KeyboardInterrupt):
             take(state, RATE, 1, np.random.default_rng(0))
-        assert time.process_time() - begun < 0.1 + 0.2  # of the processor: others may keep it busy
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-    assert state.step_count > 0
+    assert 0 < state.step_count < rows
 
 
 def test_a_long_epoch_reports_progress_and_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -517,3 +517,14 @@ def test_jumps_are_at_their_best_places_alone_and_in_each_level(seed: int) -> No
         assert found.converged
     sloped = least_squares_with_jump(x, y[0], np.ones_like, np.array, lambda _: x)
     assert fit("y ~ a + b*x + c*(x - k >= 0)", {"x": x, "y": y[0]}).rss == pytest.approx(sloped, rel=1e-9)
+
+
+def test_a_jump_is_at_its_best_place_among_thousands_of_rows() -> None:
+    """Not only between rows of the sample on which starting values are searched."""
+    generator, rows = np.random.default_rng(1), 2000
+    x = np.sort(generator.uniform(0, 10, rows))
+    y = 1 + 1.5 * (x > generator.uniform(3, 7)) + 0.5 * generator.normal(size=rows)
+    below, sums = np.arange(1, rows), np.cumsum(y)
+    explained = sums[:-1] ** 2 / below + (sums[-1] - sums[:-1]) ** 2 / (rows - below)
+    found = fit("y ~ a + b*(x > k)", {"x": x, "y": y})
+    assert found.rss == pytest.approx(np.sum(y**2) - explained.max(), rel=1e-9)
