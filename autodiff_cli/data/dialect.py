@@ -120,7 +120,7 @@ class CellParser:
         if self.kind is CellKind.DATETIME:
             return self._parse_seconds(cell)
         value = parse_number(cell, self.decimal)
-        is_ambiguous = self.is_comma_ambiguous and "," in cell and is_number(cell, ",")
+        is_ambiguous = self.is_comma_ambiguous and has_decimal_comma(cell)
         if value is None and not is_ambiguous and _THOUSANDS_PATTERNS[self.decimal].fullmatch(cell):
             self.number_note = "thousands separators were removed"
             return float(re.sub(f"[^-+0-9{self.decimal}]", "", cell).replace(self.decimal, "."))
@@ -248,6 +248,11 @@ def is_number(cell: str, decimal: str) -> bool:
     return parse_number(cell, decimal) is not None or _THOUSANDS_PATTERNS[decimal].fullmatch(cell) is not None
 
 
+def has_decimal_comma(cell: str) -> bool:
+    """Return whether a cell is a number with a comma, if that is a decimal mark."""
+    return "," in cell and is_number(cell, ",")
+
+
 def is_beyond_floats(cell: str, value: float) -> bool:
     """Return whether a cell is a number so small that its value is 0, or so large that it is infinite.
 
@@ -298,7 +303,7 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         hint = f"; --comment '{DEFAULT_COMMENT}' skips such lines"
     elif parser.kind is CellKind.NUMBER and parser.detected_decimal not in (None, parser.decimal):
         hint = f"; leave out --decimal {parser.decimal}: numbers of this file have `{parser.detected_decimal}`"
-    elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and "," in cell and is_number(cell, ","):
+    elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and has_decimal_comma(cell):
         hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
     if is_missing(cell):
         return f"{cell or 'empty'}; --where can leave out such rows"
@@ -618,5 +623,5 @@ def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | 
     has_points = not all(map(_POINT_GROUPED.fullmatch, pointed))
     if delimiter == ",":  # a quoted 1,234 has thousands, a quoted 1,5 a decimal comma
         cells = [cell for cell in cells if not is_number(cell, ".")]
-    has_commas = any("," in cell and is_number(cell, ",") for cell in cells)
+    has_commas = any(map(has_decimal_comma, cells))
     return "." if has_points or (not has_commas and delimiter == ",") else "," if has_commas else None

@@ -55,6 +55,7 @@ class MinimizationSettings(NamedTuple):
     rows_of_narrow_component: float = 4.0  # the limit for narrow components, which are more often artefacts
     narrow_component: float = 0.05  # share of the largest width below which a component is narrow
     wide_component: float = 0.25  # share of the largest width above which a component of few rows is not an artefact
+    max_alternatives: int = 4  # minima that are compared with the best one
     max_idle_rounds: int = 20  # rounds of fitting and estimating the scale in turn, in which the two get no nearer
     tolerance: float = 1e-9  # relative change of the scale at which it has converged
     near: float = 0.1  # relative change of the scale below which the secant method is used, and the most it changes it
@@ -72,7 +73,6 @@ class MinimizationSettings(NamedTuple):
     refined_subsets: int = 20  # the best of these fits, which are refined
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 
-    max_alternatives: int = 4  # minima that are compared with the best one
     # Test of a minimum at which the loss has kinks.
     max_kink_rounds: int = 10  # repetitions of the fit of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls

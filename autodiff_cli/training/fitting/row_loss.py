@@ -141,7 +141,7 @@ def trace_model_row(
     loss = choose_loss(model, options)
     if model.level_columns:
         labels = file.load((), drop_missing=True, labels=model.level_columns).labels
-        model = model.with_levels({name: tuple(np.unique(each.levels(name)).tolist()) for name, each in labels.items()})
+        model = model.with_levels({name: loading.distinct_levels(each.levels(name)) for name, each in labels.items()})
         values = model.expand_values(ParameterValues(values, {}, {})).start
     point, classes = _read_row(file, number, model, None)
     model = model.resolve(values, None if classes is None else len(classes))

@@ -57,6 +57,15 @@ from autodiff_cli.training.rows import (
 )
 
 
+def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
+    """Return the different levels, sorted.
+
+    >>> distinct_levels(np.array(["b", "a", "b"]))
+    ('a', 'b')
+    """
+    return tuple(np.unique(labels).tolist())
+
+
 def indicator_columns(
     matches: Mapping[str, TextMatch], labels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 ) -> dict[str, Array]:
@@ -343,7 +352,7 @@ class FitData(abc.ABC):
 
     def levels(self, name: str) -> tuple[Any, ...]:
         """Return the different labels of a column, sorted."""
-        return tuple(np.unique(self._used_labels[name]).tolist())
+        return distinct_levels(self._used_labels[name])
 
     def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]:
         """Add indicator columns by the names of their leaves; return the names of those that are 0 in all rows."""
