@@ -7,7 +7,7 @@ a search:
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
   two of them together where they meet, as in `sin(v*x)*cos(w*x)`.
-- Each jump, such as that of `x > k`, is put between any two rows, one jump after the other.
+- Each jump, such as that of `x > k`, is put between any two rows in memory, one jump after the other.
 - All other parameters are drawn at random, with the sizes of the columns, of their reciprocals, and of the expressions
   that operations combine them with. In `y ~ a*exp(-x/t)`, `t` is drawn with the size of x.
 """
@@ -34,7 +34,7 @@ from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.tape import dependents, leaf_names, topological_order
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
-from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, jump_places, separate_terms
+from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, find_jumps, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask, project_linear_each
@@ -75,9 +75,9 @@ class MultistartSettings(NamedTuple):
     frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
+    min_places: int = 10  # places of a jump that are tried at a time; more if there is time for them
     max_peaks: int = 6  # frequencies for which phases are tried
-    jump_rounds: int = 2  # passes over all jumps
-    frequency_rounds: int = 2  # passes over all frequencies, if the model has several
+    scan_rounds: int = 2  # passes over all frequencies, or all jumps, if the model has several
     residual_rounds: int = 3  # searches for points that explain the residuals of the best one
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 144  # the best of these points, which are improved
@@ -559,20 +559,27 @@ class Multistart:
             yield DescentRequest(self.points_near(self._start))
 
     def jump_points(self) -> Proposals:
-        """Yield the start with each jump at its best place: between rows of the sample, then of all in memory."""
-        best, objectives = self._start, [self._sample] * SETTINGS.jump_rounds
-        if isinstance(self._objective.data, MemoryRows) and self._objective.rows > self._sample.rows:
-            objectives += [self._objective] * SETTINGS.jump_rounds
-        for objective in objectives:
-            for index, values in jump_places(objective, best):
-                places = np.unique(values[np.isfinite(values)])
-                middles = (places[1:] + places[:-1]) / 2 if self._searched[index] else places[:0]
-                middles = middles[np.argsort(np.abs(middles - best[index]))[: self._effort.scan_work // objective.rows]]
-                points = np.tile(best, (1 + len(middles), 1))
-                points[1:, index] = middles
+        """Yield the start with each jump at its best place between rows.
+
+        Of many places, evenly spaced ones are tried first, and then those around the best.
+        """
+        objective = self._objective if isinstance(self._objective.data, MemoryRows) else self._sample
+        best, most = self._start, max(SETTINGS.min_places, self._effort.scan_work // objective.rows)
+        jumps = objective.kernels.cached("jumps", lambda: find_jumps(objective))
+        jumps = [(index, kernel) for index, kernel in jumps if self._searched[index]]
+        for index, kernel in jumps * (SETTINGS.scan_rounds if len(jumps) > 1 else 1):
+            values = objective.evaluate_rows(kernel, best)[0]
+            places = np.unique(values[np.isfinite(values)])
+            middles, step = (places[1:] + places[:-1]) / 2, math.inf
+            while step > 1 and len(middles):
+                step = math.ceil(len(middles) / most)
+                points = np.tile(best, (1 + len(middles[::step]), 1))
+                points[1:, index] = middles[::step]
                 points, left = minimization.project_linear(objective, self._box.clip(points), self.linear, self._box)
                 best = points[np.argmin(left)] if len(points) else best
-        if best is not self._start:
+                nearest = int(np.argmin(np.abs(middles - best[index])))
+                middles = middles[max(0, nearest - 2 * step) : nearest + 2 * step + 1]
+        if jumps:
             yield DescentRequest(best[None])
 
     def points_of_other_valleys(self) -> Proposals:
@@ -694,7 +701,7 @@ class Multistart:
         """Scan the frequencies one after the other; return the best points, or none if the model has no frequency."""
         scans = self._frequency_grids(theta)
         points = np.empty((0, len(theta)))
-        for scan in scans * (SETTINGS.frequency_rounds if len(scans) > 1 else 1):
+        for scan in scans * (SETTINGS.scan_rounds if len(scans) > 1 else 1):
             scanned = self._scan_frequency(theta[None], scan)
             points = scanned if len(scanned) else points if len(points) else theta[None]
             theta = points[0]

@@ -288,10 +288,7 @@ class _Symmetries:
         choices = (
             (lowered, "the lowest frequencies are reported for {}; evenly spaced rows leave others open"),
             (flipped, "the signs of {} are not determined; the positive values are reported"),
-            *(
-                (names, f"values within half a turn of {place} are reported for {{}}; whole turns change nothing")
-                for place, names in turned.items()
-            ),
+            *((names, sentence) for sentence, names in turned.items()),
         )
         notes += [sentence.format(", ".join(f"`{name}`" for name in names)) for names, sentence in choices if names]
         return self._theta, notes
@@ -366,7 +363,7 @@ class _Symmetries:
 
     def _turn_phases(self) -> Iterator[tuple[str, str]]:
         """Turn angles to within half a turn of 0, and places such as `t0` in `sin(w*(t - t0))` to within half a turn of
-        the row nearest to the user's start, or to 0. Yield this row, with the name of each phase that changes.
+        the row nearest to the user's start, or to 0. Yield a sentence for each phase that changes, and its name.
         """
         for index, turn, places in self._sinusoids.turns(self._theta):
             start = self._objective.start[index] if self._names[index] in self._objective.user_starts else 0.0
@@ -376,7 +373,8 @@ class _Symmetries:
             turned[index] -= turn * turns
             if turns and self.is_equivalent(turned):
                 self._theta = turned
-                yield f"{nearest:.6g}", self._names[index]
+                near = f"values within half a turn of {nearest:.6g}"
+                yield f"{near} are reported for {{}}; whole turns change nothing", self._names[index]
 
     def _exchange_pairs(self) -> Iterator[str]:
         """Exchange parameters that are interchangeable if others change with them, and yield a sentence for each pair.
@@ -505,7 +503,7 @@ class Sinusoids:
     >>> waves = Sinusoids(objective)
     >>> [(scan.parameter, scan.values.tolist()) for scan in waves.frequency_grids(objective.start, 1, 100)]
     [(1, [4.0, 2.0])]
-    >>> waves.turns(objective.start)
+    >>> [*waves.turns(objective.start)]
     [(2, 6.283185307179586, array([0.]))]
     """
 
@@ -570,23 +568,20 @@ class Sinusoids:
             elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
                 yield index, span * at_one[index] ** 2 / (2 * np.pi), -1, steps
 
-    def turns(self, theta: Array) -> list[tuple[int, float, Array]]:
-        """Return the index of each phase, the change of it that is a whole turn, and the values with which its argument
+    def turns(self, theta: Array) -> Iterator[tuple[int, float, Array]]:
+        """Yield the index of each phase, the change of it that is a whole turn, and the values with which its argument
         is 0 in a row, if it is a place such as `t0` in `sin(w*(t - t0))`; only 0 if it is an angle.
         """
-        turns = []
         for index in self.phases:
             values = self.sample.evaluate_rows(self._slopes[index], theta)
             slopes, *arguments = values[:, np.isfinite(values).all(axis=0) & (values[0] != 0)]
             if len(slopes):  # rows of other levels have a slope of 0
                 places = np.array([theta[index] - argument / slopes for argument in arguments] or [0.0])
-                turns.append((index, 2 * math.pi / float(np.abs(slopes).min()), places))
-        return turns
+                yield index, 2 * math.pi / float(np.abs(slopes).min()), places
 
     def _row_slopes(self, index: int, theta: Array) -> Array:
         """The derivative of an argument in each row."""
-        slopes: Array = self._objective.evaluate_rows(self._slopes[index], theta)[0]
-        return slopes
+        return np.asarray(self._objective.evaluate_rows(self._slopes[index], theta)[0])
 
     @functools.cached_property
     def sample(self) -> Objective:
@@ -628,14 +623,10 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
     return kernels, by_columns[True], by_columns[False]
 
 
-def jump_places(objective: Objective, theta: Array) -> Iterator[tuple[int, Array]]:
-    """Yield the index of each place of a jump, such as `k` in `x > k`, and its values that put the jump at a row."""
-    for index, kernel in objective.kernels.cached("jumps", lambda: _find_jumps(objective)):
-        yield index, objective.evaluate_rows(kernel, theta)[0]
-
-
-def _find_jumps(objective: Objective) -> list[tuple[int, RowKernel]]:
-    """Return the index of each parameter that shifts one side of a comparison, with the kernel of `jump_places`."""
+def find_jumps(objective: Objective) -> list[tuple[int, RowKernel]]:
+    """Return the index of each place of a jump, such as `k` in `x > k`, and a kernel for its value that puts the jump
+    at a row.
+    """
     model, layout, jumps = objective.model, objective.layout, list[tuple[int, RowKernel]]()
     shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
     for node in topological_order([shared]):
