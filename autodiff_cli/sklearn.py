@@ -101,11 +101,9 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         rows, target = validate_data(self, X, y, dtype=np.float64, **checks)
         names = [f"x{k}" for k in range(rows.shape[1])]
         self._column_names = names if self.formula is None else getattr(self, "feature_names_in_", names)
-        if sample_weight is None:
-            return rows, target, None
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         is_used = weights > 0
-        return rows[is_used], target[is_used], weights[is_used]
+        return rows[is_used], target[is_used], None if sample_weight is None else weights[is_used]
 
     def _fit_formula(
         self, X: NDArray[Any], target: NDArray[Any], prediction: str, weights: NDArray[Any] | None, **changes: Any

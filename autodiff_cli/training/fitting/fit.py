@@ -320,11 +320,8 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
     del progress.notes[notes:]  # they describe auxiliary bounds
     for tied in objective.constraints.active(outcome.theta):
         listed = format_names([objective.layout.names[k] for k in tied.positions], "`")
-        difference = (
-            "end equal: the data contradict their order"
-            if not tied.limit
-            else "sum to 1, which leaves no share for the last component"
-        )
+        whole = "sum to 1, which leaves no share for the last component"
+        difference = whole if tied.limit else "end equal: the data contradict their order"
         progress.warnings.append(f"{listed} {difference}; the standard errors assume that this holds")
     return run._replace(objective=objective), outcome
 
@@ -387,6 +384,7 @@ def build_fit(
     )
     unseen = validation.warnings(outcome.theta, statistics) if validation else ()
     judgement = (*verdict.warnings, *unseen, *quantity_warnings, *verdict.reasons)
+    notes = [*_loss_notes(objective), *model.notes, *objective.kernels.notes, *left_out(objective)]
     result = FittedModel(
         model=model.text,
         rows=objective.rows,
@@ -399,14 +397,7 @@ def build_fit(
         failure=outcome.failure and verdict.reasons[-1],
         history=progress.history,
         warnings=[*model.warnings, *objective.warnings, *progress.warnings, *judgement],
-        notes=[
-            *_loss_notes(objective),
-            *model.notes,
-            *objective.kernels.notes,
-            *left_out(objective),
-            *progress.notes,
-            *choices,
-        ],
+        notes=[*notes, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
         parsed_model=model,
         levels=dict(model.levels),

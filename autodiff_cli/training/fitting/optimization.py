@@ -377,11 +377,15 @@ class BatchedFit:
         reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
         results = search.multistart(batch or self._batch.take(fits), origin[fits], *arguments)
-        candidates = [each for each in results if each is not None]
-        chosen = fits[[each is not None for each in results]]
-        pairs = np.array([(each.start, each.end) for each in candidates]).reshape(len(chosen), 2, origin.shape[1])
-        starts, ends = pairs[:, 0], self._refine(chosen, pairs[:, 1])
-        for fit, best, end in zip(chosen.tolist(), candidates, ends, strict=True):
+        candidates = {fit: each for fit, each in zip(fits.tolist(), results, strict=True) if each is not None}
+        if not candidates:
+            return
+        # An end fits a sample of the rows; a start that was found among all rows may be better.
+        chosen, pairs = np.array([*candidates]), np.array([(each.start, each.end) for each in candidates.values()])
+        losses = minimization.comparison_losses(self._batch.take(np.repeat(chosen, 2)), np.concatenate(pairs))
+        starts, ends = pairs[:, 0], pairs[range(len(pairs)), np.argmin(losses.reshape(-1, 2), axis=1)]
+        ends = self._refine(chosen, ends)
+        for (fit, best), end in zip(candidates.items(), ends, strict=True):
             self.alternatives[fit] += [self.theta[fit].copy(), end, *best.alternatives]
         is_better = self._are_better(chosen, ends, least_gain)
         better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
@@ -420,7 +424,7 @@ class BatchedFit:
 
     def _refine(self, fits: Fits, ends: Array) -> Array:
         """Return the ends of searches for some fits, which are least-squares fits, refined for robust losses."""
-        if not (len(fits) and self._objective.is_scale_estimated) or self._objective.has_theta:
+        if not self._objective.is_scale_estimated or self._objective.has_theta:
             return ends
         part, stop = self._batch.take(fits), StoppingRule(MINIMIZATION.refinement_epochs)
         scales = part.scales.copy()

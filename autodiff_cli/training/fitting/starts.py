@@ -33,8 +33,8 @@ from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.tape import dependents, leaf_names, topological_order
 from autodiff_cli.numbers.floats import parse_constant
-from autodiff_cli.training.fitting import minimization
-from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, find_jumps, separate_terms
+from autodiff_cli.training.fitting import minimization, symmetries
+from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask, project_linear_each
@@ -444,7 +444,7 @@ class Multistart:
 
     @cached_property
     def _terms(self) -> list[tuple[list[int], list[int]]]:
-        terms = separate_terms(self._objective, self.linear, self._searched)
+        terms = symmetries.separate_terms(self._objective, self.linear, self._searched)
         return terms if 1 < len(terms) <= SETTINGS.max_terms else []
 
     def best(self) -> Search:
@@ -549,8 +549,8 @@ class Multistart:
         exponents = [index for index in exponents_of(self._objective) if self._free[index]]
         if exponents:
             points = np.tile(self._start, (len(exponents) + 1, 1))
-            points[-1, exponents] *= -1  # all of them, after each alone
-            points[range(len(exponents)), exponents] *= -1
+            # Each alone, then all of them.
+            points[:, exponents] *= 1 - 2 * np.vstack((np.eye(len(exponents)), np.ones(len(exponents))))
             yield DescentRequest(self._project(points, self.linear)[0])
 
     def kink_points(self) -> Proposals:
@@ -561,25 +561,27 @@ class Multistart:
     def jump_points(self) -> Proposals:
         """Yield the start with each jump at its best place between rows.
 
-        Of many places, evenly spaced ones are tried first, and then those around the best.
+        Of many places, evenly spaced ones are tried first, and then those around the best. Parameters that move the
+        same jump are also tried together, two at a time.
         """
         objective = self._objective if isinstance(self._objective.data, MemoryRows) else self._sample
-        best, most = self._start, max(SETTINGS.min_places, self._effort.scan_work // objective.rows)
-        jumps = objective.kernels.cached("jumps", lambda: find_jumps(objective))
-        jumps = [(index, kernel) for index, kernel in jumps if self._searched[index]]
-        for index, kernel in jumps * (SETTINGS.scan_rounds if len(jumps) > 1 else 1):
-            values = objective.evaluate_rows(kernel, best)[0]
-            places = np.unique(values[np.isfinite(values)])
-            middles, step = (places[1:] + places[:-1]) / 2, math.inf
-            while step > 1 and len(middles):
-                step = math.ceil(len(middles) / most)
-                points = np.tile(best, (1 + len(middles[::step]), 1))
-                points[1:, index] = middles[::step]
-                points, left = minimization.project_linear(objective, self._box.clip(points), self.linear, self._box)
+        groups = objective.kernels.cached("jumps", lambda: symmetries.find_jumps(objective))
+        groups = [group for group in groups if all(self._searched[jump.parameter] for jump in group)]
+        best = self._start
+        for group in groups * (SETTINGS.scan_rounds if len(groups) > 1 else 1):
+            most = max(SETTINGS.min_places, int((self._effort.scan_work // objective.rows) ** (1 / len(group))))
+            steps = [objective.rows] * len(group)
+            while max(steps) > 1:
+                points = best[None]
+                for number, jump in enumerate(group):
+                    places = [jump.places(objective, point, best, 2 * steps[number]) for point in points]
+                    step = steps[number] = math.ceil(max(map(len, places)) / most)
+                    points = np.repeat(points, [len(each[::step]) for each in places], axis=0)
+                    points[:, jump.parameter] = np.concatenate([each[::step] for each in places])
+                points = self._box.clip(np.concatenate((best[None], points)))
+                points, left = minimization.project_linear(objective, points, self.linear, self._box)
                 best = points[np.argmin(left)] if len(points) else best
-                nearest = int(np.argmin(np.abs(middles - best[index])))
-                middles = middles[max(0, nearest - 2 * step) : nearest + 2 * step + 1]
-        if jumps:
+        if groups:
             yield DescentRequest(best[None])
 
     def points_of_other_valleys(self) -> Proposals:

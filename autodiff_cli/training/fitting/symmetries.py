@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Gate, is_literal
+from autodiff_cli.graph.node import Gate, Node, is_literal
 from autodiff_cli.graph.tape import group_pairs, leaf_names, topological_order
 from autodiff_cli.ops.functions import cos, sin, sinc
 from autodiff_cli.training.losses import LossKind
@@ -604,40 +604,72 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
     """
     kernels: dict[int, RowKernel] = {}
     model, layout = objective.model, objective.layout
-    shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
     by_columns: dict[bool, list[int]] = {True: [], False: []}
-    for node in topological_order([shared]):
-        if node.op not in (sin, cos, sinc):
-            continue
-        slopes = simplify(gradient_nodes(node.inputs[0], leaf_nodes, model.shapes))
-        used = [(leaf.text, slope) for leaf, slope in zip(leaf_nodes, slopes, strict=True) if not is_literal(slope, 0)]
+    sinusoids = _slopes_of(objective, lambda node: node.inputs[0] if node.op in (sin, cos, sinc) else None)
+    for node, argument, used in sinusoids:
         varies = [not {*model.columns, *model.effects}.isdisjoint(leaf_names([slope])) for _, slope in used]
         if node.op is sinc and not all(varies):
             continue  # the place of a pulse is not a phase
-        for (name, slope), of_row in zip(used, varies, strict=True):
-            index, is_angle = layout.slices[name].start, {*layout.names}.isdisjoint(leaf_names([slope]))
-            if name not in model.shapes and index not in kernels:
-                graphs = [slope] if of_row or is_angle else [slope, node.inputs[0]]
-                kernels[index] = make_backend().row_kernel(RowGraphs(graphs, {*model.row_leaves}, model.shapes))
+        for (leaf, slope), of_row in zip(used, varies, strict=True):
+            index, is_angle = layout.slices[leaf.text].start, {*layout.names}.isdisjoint(leaf_names([slope]))
+            if leaf.text not in model.shapes and index not in kernels:
+                kernels[index] = _row_kernel(objective, [slope] if of_row or is_angle else [slope, argument])
                 by_columns[of_row].append(index)
     return kernels, by_columns[True], by_columns[False]
 
 
-def find_jumps(objective: Objective) -> list[tuple[int, RowKernel]]:
-    """Return the index of each place of a jump, such as `k` in `x > k`, and a kernel for its value that puts the jump
-    at a row.
+class Jump(NamedTuple):
+    """A parameter that moves a jump of the model, such as `k` in `x > k`, or `m` and also `w` in `abs(x - m) < w`.
+
+    Attributes:
+        parameter: the index of the parameter.
+        kernel: its value that puts the jump at each row, if the comparison is linear in it.
     """
-    model, layout, jumps = objective.model, objective.layout, list[tuple[int, RowKernel]]()
-    shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
+
+    parameter: int
+    kernel: RowKernel
+
+    def places(self, objective: Objective, theta: Array, near: Array, count: int) -> Array:
+        """Return values that put the jump between two rows, up to a count on either side of the one at a point."""
+        values = objective.evaluate_rows(self.kernel, theta)[0]
+        rows = np.unique(values[np.isfinite(values)])
+        middles = (rows[1:] + rows[:-1]) / 2 if len(rows) > 1 else theta[[self.parameter]]
+        nearest = int(np.argmin(np.abs(middles - near[self.parameter])))
+        return np.asarray(middles[max(0, nearest - count) : nearest + count + 1])
+
+
+def find_jumps(objective: Objective) -> list[tuple[Jump, ...]]:
+    """Return each parameter that moves a jump, and each two parameters that move the same jump in some rows."""
+
+    def difference(node: Node) -> Node | None:
+        is_comparison = node.op is not None and node.op.gate is Gate.BLOCK and len(node.inputs) == 2
+        return node.inputs[0] - node.inputs[1] if is_comparison else None
+
+    groups = list[tuple[Jump, ...]]()
+    for _, distance, used in _slopes_of(objective, difference):
+        slopes = {leaf: slope for leaf, slope in used if leaf.text not in objective.model.shapes}
+        places = {leaf: _row_kernel(objective, simplify([leaf - distance / slope])) for leaf, slope in slopes.items()}
+        jumps = [Jump(objective.layout.slices[leaf.text].start, kernel) for leaf, kernel in places.items()]
+        rows = [np.isfinite(objective.evaluate_rows(jump.kernel, objective.start)[0]) for jump in jumps]
+        groups += zip(jumps)
+        groups += [(jumps[i], jumps[k]) for i, k in combinations(range(len(jumps)), 2) if (rows[i] & rows[k]).any()]
+    return groups
+
+
+def _slopes_of(
+    objective: Objective, argument_of: Callable[[Node], Node | None]
+) -> Iterator[tuple[Node, Node, list[tuple[Node, Node]]]]:
+    """Yield each operation that has an argument, and the argument with its derivatives by parameters, except zeros."""
+    model, layout = objective.model, objective.layout
+    shared, *leaves = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
     for node in topological_order([shared]):
-        if node.op is None or node.op.gate is not Gate.BLOCK or len(node.inputs) != 2:
-            continue
-        distance = node.inputs[0] - node.inputs[1]
-        for leaf, slope in zip(leaf_nodes, gradient_nodes(distance, leaf_nodes, model.shapes), strict=True):
-            if leaf.text not in {*model.shapes, *leaf_names([slope])} and not is_literal(slope, 0):
-                graphs = RowGraphs(simplify([leaf - distance / slope]), {*model.row_leaves}, model.shapes)
-                jumps.append((layout.slices[leaf.text].start, make_backend().row_kernel(graphs)))
-    return jumps
+        if (argument := argument_of(node)) is not None:
+            slopes = simplify(gradient_nodes(argument, leaves, model.shapes))
+            yield node, argument, [pair for pair in zip(leaves, slopes, strict=True) if not is_literal(pair[1], 0)]
+
+
+def _row_kernel(objective: Objective, graphs: list[Node]) -> RowKernel:
+    return make_backend().row_kernel(RowGraphs(graphs, {*objective.model.row_leaves}, objective.model.shapes))
 
 
 _TermParameters = tuple[list[int], list[int]]  # the linear and the nonlinear parameters of a term

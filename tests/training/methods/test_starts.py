@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -519,12 +520,34 @@ def test_jumps_are_at_their_best_places_alone_and_in_each_level(seed: int) -> No
     assert fit("y ~ a + b*x + c*(x - k >= 0)", {"x": x, "y": y[0]}).rss == pytest.approx(sloped, rel=1e-9)
 
 
-def test_a_jump_is_at_its_best_place_among_thousands_of_rows() -> None:
-    """Not only between rows of the sample on which starting values are searched."""
-    generator, rows = np.random.default_rng(1), 2000
+@each("seed", range(6), quick=lambda seed: seed == 0)
+def test_a_jump_is_at_its_best_place_among_thousands_of_rows(seed: int) -> None:
+    """Not only between rows of the sample on which starting values are searched, nor at the best place of that."""
+    generator, rows = np.random.default_rng(seed), 5000
     x = np.sort(generator.uniform(0, 10, rows))
-    y = 1 + 1.5 * (x > generator.uniform(3, 7)) + 0.5 * generator.normal(size=rows)
+    y = 1 + 0.7 * (x > generator.uniform(3, 7)) + 0.5 * generator.normal(size=rows)
     below, sums = np.arange(1, rows), np.cumsum(y)
     explained = sums[:-1] ** 2 / below + (sums[-1] - sums[:-1]) ** 2 / (rows - below)
     found = fit("y ~ a + b*(x > k)", {"x": x, "y": y})
     assert found.rss == pytest.approx(np.sum(y**2) - explained.max(), rel=1e-9)
+
+
+def least_squares_inside_and_outside(y: Array, is_inside: Array) -> float:
+    """Return the sum of squares around the mean of some rows, and around the mean of the others."""
+    return sum(float(np.sum((part - part.mean()) ** 2)) for part in (y[is_inside], y[~is_inside]) if len(part))
+
+
+@each("seed", range(8), quick=lambda seed: seed == 0)
+def test_two_parameters_of_one_jump_are_at_their_best_places(seed: int) -> None:
+    """Neither can be improved alone: both edges of a window, and the slope and offset of a border."""
+    generator, rows = np.random.default_rng(seed), 60
+    x, z = np.sort(generator.uniform(0, 10, rows)), generator.normal(size=rows)
+    noise, pairs = 0.5 * generator.normal(size=rows), list(itertools.combinations(range(rows), 2))
+    low, width, slope = generator.uniform(1, 6), generator.uniform(1, 3), generator.uniform(-2, 2)
+    y = 1.5 * (x > low) * (x < low + width) + noise
+    least = min(least_squares_inside_and_outside(y, (x >= x[i]) & (x < x[j])) for i, j in pairs)
+    assert fit("y ~ a + b*(abs(x - m) < w)", {"x": x, "y": y}).rss == pytest.approx(least, rel=1e-9)
+    y = 1.5 * (x > 5 + slope * z) + noise
+    slopes = {(i, j): (x[j] - x[i]) / (z[j] - z[i]) for i, j in pairs}
+    least = min(least_squares_inside_and_outside(y, x > x[i] + slopes[i, j] * (z - z[i])) for i, j in pairs)
+    assert fit("y ~ a + b*(x > k + c*z)", {"x": x, "z": z, "y": y}).rss <= least * (1 + 1e-9)
