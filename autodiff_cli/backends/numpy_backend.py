@@ -258,7 +258,8 @@ def _steps_by_stage(tape: Tape, levels: Sequence[int], shapes: Sequence[Shape]) 
     stages: list[list[PlanStep]] = [[], [], []]
     for i, node in enumerate(tape.nodes):
         if node.op is not None:
-            stages[min(levels[i], _BY_ROW)].append(_plan_step(tape, i, levels, shapes, conditions))
+            function = _array_function(tape, i, levels, shapes, conditions)
+            stages[min(levels[i], _BY_ROW)].append(PlanStep(function, tape.inputs[i], i))
     return stages
 
 
@@ -277,36 +278,23 @@ def _boolean_nodes(tape: Tape) -> set[int]:
     return booleans
 
 
-def _plan_step(
+def _array_function(
     tape: Tape, i: int, levels: Sequence[int], shapes: Sequence[Shape], conditions: Collection[int]
-) -> PlanStep:
-    """Return the step that applies the operation of node `i` to arrays."""
+) -> Callable[..., Any]:
+    """Return the function that applies the operation of node `i` to arrays."""
     node, inputs = tape.nodes[i], tape.inputs[i]
     op = node.operation
-    function: Callable[..., Any]
     if op in TOTAL_FUNCTIONS:
-        function = TOTAL_FUNCTIONS[op]
-    elif i in conditions:
-        function = LOGICAL_UFUNCS[op.name]
-    elif op is where and inputs[0] in conditions:
-        function = np.where
-    elif op is pow_ and is_literal(node.inputs[1], 2):
-        function = _square
-    elif op is matmul and levels[inputs[0]] < _BY_ROW <= levels[inputs[1]] and len(shapes[inputs[1]]) == 1:
-        function = _matrix_times_rows
-    else:
-        function = ARRAYS.function(op, len(inputs))
-    return PlanStep(function, inputs, i)
-
-
-def _square(x: Any, _: Any) -> Any:
-    """Return x², many times faster than `power` does."""
-    return np.square(x)
-
-
-def _matrix_times_rows(a: Array, x: Array) -> Any:
-    """Multiply a matrix or vector that is common to all rows with one vector per row."""
-    return np.matmul(a[..., 0], x)
+        return TOTAL_FUNCTIONS[op]
+    if i in conditions:
+        return LOGICAL_UFUNCS[op.name]
+    if op is where and inputs[0] in conditions:
+        return np.where
+    if op is pow_ and is_literal(node.inputs[1], 2):
+        return lambda x, _: np.square(x)  # many times faster than a power
+    if op is matmul and levels[inputs[0]] < _BY_ROW <= levels[inputs[1]] and len(shapes[inputs[1]]) == 1:
+        return lambda a, x: np.matmul(a[..., 0], x)  # the matrix or vector is common to all rows
+    return ARRAYS.function(op, len(inputs))
 
 
 # --- NumPy in place of compiled kernels

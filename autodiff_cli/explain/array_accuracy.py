@@ -367,7 +367,8 @@ def check_hessian(
     formula: Formula, point: Mapping[str, Any], hessian: DerivativeMatrix, unrepresentable: Mapping[str, Any]
 ) -> InaccurateDigits:
     """Return the inaccurate numbers of a Hessian, named `hessian.x.y`."""
-    rows_of_hessian = {row: _concatenate_columns(of, np.shape(point[row])) for row, of in hessian.items()}
+    parts = {row: [np.reshape(x, (*np.shape(point[row]), -1)) for x in of.values()] for row, of in hessian.items()}
+    rows_of_hessian = {row: np.concatenate(blocks, axis=-1) for row, blocks in parts.items()}
     distances: dict[str, Any] = dict.fromkeys(hessian, math.inf)
     if not unrepresentable:
         distances = _distances_of_second_derivatives(formula, point, rows_of_hessian)
@@ -393,16 +394,6 @@ def check_hessian(
     needed = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in doubtful.values())]
     compute = accuracy.exact_computation(second_derivative_computation(exact, needed), operations)
     return InaccurateDigits(accuracy.correct_digits(printed, unrolled.point, compute, unrepresentable))
-
-
-def _concatenate_columns(blocks: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-    """Return the rows of a Hessian for one variable, its blocks concatenated along the last axis.
-
-    Args:
-        blocks: the block for each column variable.
-        shape: the shape of the row variable.
-    """
-    return np.concatenate([np.reshape(x, (*shape, -1)) for x in blocks.values()], axis=-1)
 
 
 def _distances_of_second_derivatives(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.autodiff.unrolling import element_names
 from autodiff_cli.data.json_records import NAN_IS_NULL, pick, to_document, to_json
 from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import format_correlation, pluralize
@@ -94,9 +95,9 @@ def _write_parameters(paper: Paper, fit: FittedModel) -> None:
     """Write parameters with their standard errors, and the parameters of networks as a table of layers."""
     responses = {name for names in fit.parsed_model.program.convolutions for name in names}
     values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in responses}
-    layers = {name: x for name, x in values.items() if np.size(x) > MAX_ELEMENTS or layer_name(name) != name}
+    layers = {name: x for name, x in values.items() if is_summarised(name, x)}
     names = [name for name in values if name not in layers]
-    paper.titled_table("parameters", estimates_table(fit, names, paper.digits))
+    paper.titled_table("parameters", estimates_table(fit, names, paper.digits, [CONFIDENCE]))
     if names and fit.definition:
         paper.line(f"  standard errors: {fit.definition}", Style.FAINT)
     paper.titled_table("layers", layers_table(layers, fit.fixed, paper.brief))
@@ -104,7 +105,7 @@ def _write_parameters(paper: Paper, fit: FittedModel) -> None:
 
 def _write_derived(paper: Paper, fit: FittedModel) -> None:
     title = "derived quantities (standard errors by the delta method)"
-    paper.titled_table(title, estimates_table(fit, fit.derived, paper.digits))
+    paper.titled_table(title, estimates_table(fit, fit.derived, paper.digits, [CONFIDENCE]))
 
 
 def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedModel]], *labels: Column) -> None:
@@ -144,23 +145,62 @@ def _write_random_effects(paper: Paper, fit: FittedModel) -> None:
     paper.titled_table(title, TextTable((Column("name"), *number_columns("mode", "error")), modes))
 
 
-def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
-    """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known."""
+def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None, kinds: Sequence[str]) -> TextTable:
+    """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known.
+
+    Args:
+        kinds: the kinds of intervals, each in a column.
+    """
     titles = ["name", "value", "standard error", "z" if fit.interval_dof is None else "t", "p"]
     columns = [Column(title, is_number=title != "name", is_optional=len(title) == 1) for title in titles]
-    columns += [Column(title, True, is_optional=True) for title in (interval_title(fit, CONFIDENCE), "odds ratio")]
-    tests = (fit.t_values, fit.p_values) if fit.definition else ({}, {})
-    odds = fit.odds_ratios
+    intervals = [interval_title(fit, kind) for kind in kinds]
+    columns += [Column(title, True, is_optional=True) for title in (*intervals, "odds ratio")]
     rows = []
-    for name in names:
-        value, error, interval = estimate_cells(fit, name, digits, [interval_ends(fit, CONFIDENCE)])
-        t, p = (values.get(name) for values in tests)
-        cells = (NO_VALUE, NO_VALUE) if t is None or p is None or np.ndim(t) else (f"{t:.2f}", p_value_text(p))
-        ratio = [*odds[name].values()] if cells[0] != NO_VALUE and name in odds else None
-        ratio_text = "{:.3g} ({:.3g} to {:.3g})".format(*ratio) if ratio else NO_VALUE
-        rows.append((name, value, error, *cells, interval, ratio_text))
+    for name, figures in iter_estimates(fit, names, kinds):
+        value, error, *intervals = estimate_cells(figures, digits, kinds)
+        t, p, odds = figures["t"], figures["p"], figures["odds"]
+        cells = (NO_VALUE, NO_VALUE) if t is None or p is None else (f"{t:.2f}", p_value_text(p))
+        ratio = "{:.3g} ({:.3g} to {:.3g})".format(*odds) if odds and t is not None else NO_VALUE
+        rows.append((name, value, error, *cells, *intervals, ratio))
     shown = [k for k, cells in enumerate(zip(*rows, strict=True)) if k < 3 or {*cells} - {"", NO_VALUE}]
     return TextTable(tuple(columns), rows).pick_columns(shown)
+
+
+def iter_estimates(
+    fit: FittedModel, names: Iterable[str], kinds: Iterable[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield parameters and derived quantities, arrays element by element, each with its figures.
+
+    The figures are `value`, `stderr`, `t`, `p`, the `odds` ratio with its ends, the ends of each kind of interval, all
+    None if unknown, and `no_error`, the text in place of an unknown error.
+
+    Args:
+        kinds: the kinds of intervals.
+    """
+    odds = {name: tuple(ratio.values()) for name, ratio in fit.odds_ratios.items()}
+    known: dict[str, Mapping[str, Any]] = {"t": fit.t_values, "p": fit.p_values, "odds": odds}
+    known |= {kind: interval_ends(fit, kind) for kind in kinds}
+    for name in names:
+        value, error = fit.estimate(name)
+        figures = {"stderr": error, **{title: of.get(name) for title, of in known.items()}}
+        columns = {title: _elements(of, np.size(value)) for title, of in figures.items()}
+        columns["value"] = np.ravel(value).tolist()
+        reason, ends = "fixed" if name in fit.fixed else NO_VALUE, fit.bounds.get(name, ())
+        columns["no_error"] = [ON_BOUND if number in ends else reason for number in columns["value"]]
+        for k, element in enumerate(element_names(name, np.shape(value))):
+            yield element, {title: column[k] for title, column in columns.items()}
+
+
+def _elements(numbers: Any, count: int) -> list[Any]:
+    """Return the number, or the tuple of numbers, of each element of an array; None if any is unknown.
+
+    >>> _elements([1, math.nan], 2), _elements(([1, 2], [3, 4]), 2), _elements(None, 1)
+    ([1.0, None], [(1.0, 3.0), (2.0, 4.0)], [None])
+    """
+    if numbers is None:
+        return [None] * count
+    rows = np.reshape(np.asarray(numbers, dtype=float), (-1, count)).T.tolist()
+    return [None if any(map(math.isnan, row)) else row[0] if len(row) == 1 else tuple(row) for row in rows]
 
 
 def p_value_text(p: float) -> str:
@@ -193,28 +233,24 @@ def interval_ends(fit: FittedModel, kind: str) -> Mapping[str, tuple[Any, Any] |
     return fit.confidence() if fit.definition else {}
 
 
-def estimate_cells(
-    fit: FittedModel, name: str, digits: int | None, intervals: Sequence[Mapping[str, tuple[Any, Any] | None]]
-) -> Iterator[str]:
-    """Yield the value, the standard error and the intervals of a parameter or derived quantity, rounded to two digits
-    of the error.
+def estimate_cells(figures: Mapping[str, Any], digits: int | None, kinds: Iterable[str]) -> Iterator[str]:
+    """Yield the value, the standard error and the intervals of an estimate, rounded to two digits of the error.
 
     Args:
-        intervals: for each kind, the ends by name.
+        figures: the figures of the estimate; see `iter_estimates`.
+        kinds: the kinds of intervals.
     """
-    if name in fit.fixed:
-        yield from (number_formats(digits)[0](fit.fixed[name]), "fixed", *[""] * len(intervals))
+    value, error = figures["value"], figures["stderr"]
+    if error is None and figures["no_error"] == "fixed":
+        yield from (number_formats(digits)[0](value), "fixed", *["" for _ in kinds])
         return
-    value, error = fit.estimate(name)
     rounding = Rounding.from_error(value, error, digits)
     yield rounding.format_value(value)
-    if error is None:
-        yield ON_BOUND if name in fit.on_bounds else NO_VALUE
-    else:
-        yield rounding.format_error(error)
-    for ends_by_name in intervals:
-        ends = ends_by_name.get(name)
-        yield NO_VALUE if ends is None or np.isnan(ends).any() else interval_text(ends, rounding.format_value)
+    yield figures["no_error"] if error is None else rounding.format_error(error)
+    for ends in (figures[kind] for kind in kinds):
+        if error is None and ends is not None and np.isfinite(ends).all():
+            rounding = Rounding.from_error(value, (ends[1] - ends[0]) / 4, digits)
+        yield NO_VALUE if ends is None else interval_text(ends, rounding.format_value)
 
 
 def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
@@ -231,15 +267,9 @@ def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
 
 def _write_intervals(paper: Paper, fit: FittedModel) -> None:
     """Write the intervals by profile likelihood and by bootstrap side by side, if there are any."""
-
-    def cell(name: str, ends: tuple[Any, Any] | None) -> str:
-        if ends is None:
-            return NO_VALUE
-        error = (ends[1] - ends[0]) / 4 if np.isfinite(ends).all() else None
-        return interval_text(ends, Rounding.from_error(fit.estimate(name)[0], error, paper.digits).format_value)
-
     names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
-    rows = [(name, *(cell(name, ends.get(name)) for ends in fit.intervals.values())) for name in names]
+    estimates = iter_estimates(fit, names, fit.intervals)
+    rows = [(name, *[*estimate_cells(of, paper.digits, fit.intervals)][2:]) for name, of in estimates]
     table = TextTable((Column("name"), *number_columns(*fit.intervals)), rows)
     paper.titled_table(f"{100 * fit.confidence_level:g} % intervals", table)
 
@@ -324,6 +354,11 @@ MAX_SHOWN_LEVELS = 30  # levels of a random effect; modes of more are in the JSO
 MAX_ELEMENTS = 9  # larger arrays are summarised
 MAX_CLASSES = 20  # with more classes a confusion table is too wide to read
 MAX_MISTAKES = 10  # pairs of classes listed in place of a confusion table
+
+
+def is_summarised(name: str, value: Any) -> bool:
+    """Whether the report summarises a parameter: a large array, or one of a layer."""
+    return np.size(value) > MAX_ELEMENTS or layer_name(name) != name
 
 
 def layers_table(values: Mapping[str, Any], fixed: Collection[str], show: NumberFormat) -> TextTable:

@@ -7,12 +7,9 @@ by AICc, and nested models are tested against each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from autodiff_cli.autodiff.unrolling import element_names
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.data.table import csv_text
 from autodiff_cli.graph.tape import gc_paused
@@ -39,7 +36,8 @@ def groups_csv(groups: FittedGroups) -> Report:
     """Report the groups as CSV, with one line per group and all digits, or as a JSON document."""
 
     def write(paper: Paper) -> None:
-        fits, kinds = [group.fit for group in groups if group.fit is not None], _interval_kinds(groups)
+        fits = [group.fit for group in groups if group.fit is not None]
+        kinds = _interval_kinds(fits)
         columns = [*_csv_cells(fits[0], kinds)] if fits else []
         rows = [[*dict.fromkeys([groups.column, "rows", *columns, "converged", "warnings"])]]
         for group in groups:
@@ -66,11 +64,14 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     | a | 1.993 | 0.026 | 75.93 | 0.00017 | 1.880 to 2.106 |
     <BLANKLINE>
     """
-    names = [*fit.parameters, *fit.fixed, *fit.derived]
+    names, kinds = [*fit.parameters, *fit.fixed, *fit.derived], _interval_kinds([fit])
     if path.lower().endswith(".csv"):
-        rows = [row for name in names for row in _estimate_rows(fit, name)]
-        return csv_text([rows[0], *(row.values() for row in rows)])
-    table = fit_report.estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
+        rows = [["name", "value", "stderr", "z" if fit.interval_dof is None else "t", "p", *_end_titles(kinds)]]
+        for name, figures in fit_report.iter_estimates(fit, names, kinds):
+            numbers = [*(figures[title] for title in ("value", "stderr", "t", "p")), *_ends(figures, kinds)]
+            rows.append([name, *map(_csv_cell, numbers)])
+        return csv_text(rows)
+    table = fit_report.estimates_table(fit, [name for name in names if name not in fit.fixed], digits, kinds)
     cells = [[column.title for column in table.columns], *table.rows]
     if path.lower().endswith(".md"):
         lines = ["| " + " | ".join(text.replace("|", r"\|") for text in row) + " |" for row in cells]
@@ -85,16 +86,6 @@ _LATEX_ESCAPES = str.maketrans(
 )
 
 
-def _estimate_rows(fit: FittedModel, name: str) -> Iterator[dict[str, str]]:
-    """Yield the cells of a parameter, or of each element of an array."""
-    value, error = fit.estimate(name)
-    low, high = fit_report.interval_ends(fit, fit_report.CONFIDENCE).get(name) or (None, None)
-    test = {"z" if fit.interval_dof is None else "t": fit.t_values.get(name), "p": fit.p_values.get(name)}
-    columns = {"value": value, "stderr": error, **test, "low": low, "high": high}
-    for element, cells in _element_cells(name, value, columns):
-        yield {"name": element, **cells}
-
-
 _CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
 
 
@@ -103,38 +94,29 @@ def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
 
     If names are equal, the first one counts: a parameter may be called `loss`.
     """
-    estimates = {name: fit.estimate(name) for name in (*fit.parameters, *fit.fixed, *fit.derived)}
-    columns = [({"": value, "_stderr": error}, name) for name, (value, error) in estimates.items()]
+    estimates = [*fit_report.iter_estimates(fit, (*fit.parameters, *fit.fixed, *fit.derived), kinds)]
+    columns = [pair for name, of in estimates for pair in ((name, of["value"]), (f"{name}_stderr", of["stderr"]))]
     for kind in kinds:
-        mark, intervals = "" if kind == fit_report.CONFIDENCE else f"_{kind}", fit_report.interval_ends(fit, kind)
-        for name in estimates:
-            low, high = intervals.get(name) or (None, None)
-            columns.append(({f"{mark}_low": low, f"{mark}_high": high}, name))
-    cells = dict[str, str]()
-    for numbers, name in columns:
-        for element, parts in _element_cells(name, estimates[name][0], numbers):
-            for title, cell in parts.items():
-                cells.setdefault(f"{element}{title}", cell)
-    return cells | {name: _csv_cell(getattr(fit, name)) for name in _CSV_FIGURES if name not in cells}
+        for name, figures in estimates:
+            columns += zip((f"{name}_{title}" for title in _end_titles([kind])), _ends(figures, [kind]), strict=True)
+    columns += [(name, getattr(fit, name)) for name in _CSV_FIGURES]
+    return {name: _csv_cell(cell) for name, cell in (dict(columns) | dict(reversed(columns))).items()}
 
 
-def _element_cells(name: str, value: Any, columns: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the elements of a parameter by name, each with its cells by the titles of columns."""
-    parts = {title: _elements(name, of, np.shape(value)) for title, of in columns.items()}
-    for element in _elements(name, value):
-        yield element, {title: _csv_cell(of[element]) for title, of in parts.items()}
+def _end_titles(kinds: Iterable[str]) -> list[str]:
+    """Return the titles of the columns with the ends of intervals, such as `profile_low`."""
+    marks = ["" if kind == fit_report.CONFIDENCE else f"{kind}_" for kind in kinds]
+    return [f"{mark}{end}" for mark in marks for end in ("low", "high")]
 
 
-def _elements(name: str, value: Any, shape: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Return the elements of an array by name, such as `W[0, 1]`; None stands for an array of unknown elements."""
-    array = np.asarray(value, dtype=object) if value is not None else np.full(shape, None)
-    return dict(zip(element_names(name, array.shape), array.ravel(), strict=True))
+def _ends(figures: Mapping[str, Any], kinds: Iterable[str]) -> list[float | None]:
+    """Return the ends of the intervals of an estimate, in the order of `_end_titles`."""
+    return [end for kind in kinds for end in figures[kind] or (None, None)]
 
 
-def _interval_kinds(groups: FittedGroups) -> list[str]:
-    """Return the kinds of intervals that the fits have."""
-    kinds = dict.fromkeys(kind for group in groups if group.fit is not None for kind in group.fit.intervals)
-    return [fit_report.CONFIDENCE, *kinds]
+def _interval_kinds(fits: Iterable[FittedModel]) -> list[str]:
+    """Return the kinds of intervals that fits have."""
+    return [fit_report.CONFIDENCE, *dict.fromkeys(kind for fit in fits for kind in fit.intervals)]
 
 
 def _group_label(group: FittedGroup) -> str:
@@ -176,12 +158,13 @@ def _groups_table(paper: Paper, groups: FittedGroups, shown: Sequence[FittedGrou
     """Return the table of groups: label, rows, the cells of every estimate, and R² where fits have it, else the
     loss.
     """
-    fits, kinds = [group.fit for group in groups if group.fit is not None], _interval_kinds(groups)
-    names = [*groups.parameters, *(fits[0].derived if fits else ())]
+    fits = [group.fit for group in groups if group.fit is not None]
+    kinds, names = _interval_kinds(fits), [*groups.parameters, *fits[0].derived] if fits else []
+    names = [name for name in names if not fit_report.is_summarised(name, fits[0].estimate(name)[0])]
     columns = [Column(groups.column), Column("rows", is_number=True)]
-    for name in names:
+    for name, _ in fit_report.iter_estimates(fits[0], names, ()) if fits else ():
         columns += [Column(name, is_number=True), Column("± ", is_number=True, is_optional=True)]
-        columns += [Column(fit_report.interval_title(fits[0], kind), True, is_optional=True) for kind in kinds if fits]
+        columns += [Column(fit_report.interval_title(fits[0], kind), True, is_optional=True) for kind in kinds]
     columns.append(Column("R²" if any(fit.r_squared is not None for fit in fits) else "loss", is_number=True))
     rows = []
     for group in shown:
@@ -190,10 +173,10 @@ def _groups_table(paper: Paper, groups: FittedGroups, shown: Sequence[FittedGrou
             row = [_group_label(group), "" if fit is None else str(fit.rows)]
             row += [NO_VALUE] * (len(columns) - 2)
         else:
-            intervals = [fit_report.interval_ends(fit, kind) for kind in kinds]
             quality = fit.loss if fit.r_squared is None else fit.r_squared
             row = [_group_label(group), str(fit.rows)]
-            row += [cell for name in names for cell in fit_report.estimate_cells(fit, name, paper.digits, intervals)]
+            for _, figures in fit_report.iter_estimates(fit, names, kinds):
+                row += fit_report.estimate_cells(figures, paper.digits, kinds)
             row.append(NO_VALUE if math.isnan(quality) else paper.brief(quality))
         rows.append(tuple(row))
     return TextTable(tuple(columns), rows)

@@ -26,7 +26,7 @@ from autodiff_cli.data.dialect import NO_DATE
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.language.lexer import is_level_name
 from autodiff_cli.options import OptionError, suffix
-from autodiff_cli.render.fit import estimate_cells, has_short_formula
+from autodiff_cli.render.fit import estimate_cells, has_short_formula, is_summarised, iter_estimates
 from autodiff_cli.render.formatting import drop_double_negations, markup, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Report, Style, empty_plot, plot_lines, tick_label
@@ -608,8 +608,8 @@ def plot_html(fits: Mapping[str, FittedModel], options: FigureOptions = DEFAULT_
     parts = [image[image.index("<svg") :].rstrip()]
     if len(fits) == 1:
         (fit,) = fits.values()
-        names = [name for name, value in fit.parameters.items() if isinstance(value, float)]
-        cells = [map(markup, (name, *estimate_cells(fit, name, None, []))) for name in names]
+        names = [name for name, value in fit.parameters.items() if not is_summarised(name, value)]
+        cells = [map(markup, (name, *estimate_cells(of, None, ()))) for name, of in iter_estimates(fit, names, ())]
         rows = [f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in cells]
         head = "<tr><th>parameter</th><th>value</th><th>standard error</th></tr>"
         parts += [f"<table>{head}", *rows, "</table>"] if rows else []

@@ -200,10 +200,7 @@ def _emit_stores(memory: MemoryAccess, stage: Stage, stores: Sequence[CellStore]
 def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> None:
     writer = _prepared_writer(memory, stores, InstructionOrder([store.value for store in stores]))
     for store in stores:
-        value = writer.operand(store.value)
-        if store.effect in _COMBINERS:
-            value = _combine(memory, store.effect, memory.load(store.cell), value)
-        memory.store_scalar(store.cell, value, store.effect)
+        memory.store_scalar(store.cell, _combine(memory, store, writer.operand(store.value)), store.effect)
 
 
 def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: InstructionOrder) -> InstructionWriter:
@@ -312,10 +309,7 @@ class _RowLoop:
         memory = self._memory
         for row, writer in copies:
             memory.set_row(row)
-            value = writer.operand(store.value)
-            if store.effect in _COMBINERS:
-                value = _combine(memory, store.effect, memory.load(store.cell), value)
-            memory.store(store.cell, value, store.effect)
+            memory.store(store.cell, _combine(memory, store, writer.operand(store.value)), store.effect)
 
     def _write_interleaved(self, vectors: Sequence[Vector], copies: Copies) -> None:
         """Write each instruction for all vectors of rows in turn, so that their dependent chains overlap."""
@@ -336,10 +330,12 @@ def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, 
     return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
 
 
-def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> str:
-    """Return the result of a reduction with one more value."""
-    code = VectorCode()
-    result = _COMBINERS[effect](*[code.make("argument", detail=name, is_varying=True) for name in (before, value)])
+def _combine(memory: MemoryAccess, store: CellStore, value: str) -> str:
+    """Return what to store for a value: of a reduction, the result so far with this value; else the value itself."""
+    if store.effect not in _COMBINERS:
+        return value
+    code, names = VectorCode(), (memory.load(store.cell), value)
+    result = _COMBINERS[store.effect](*[code.make("argument", detail=name, is_varying=True) for name in names])
     writer = InstructionWriter(memory.module, memory.ir, lambda vector: vector.detail)
     writer.write_all(topological_order([result]))
     return writer.operand(result)

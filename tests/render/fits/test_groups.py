@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 import autodiff_cli as ad
+from autodiff_cli.render.fit import fit_report
 from autodiff_cli.render.fit_tables import _model_document, comparison_report, estimates_text, groups_csv, groups_report
 from autodiff_cli.render.report import Paper, TerminalPaper
 from autodiff_cli.training.fitting.comparison import ComparedModel
@@ -210,6 +211,31 @@ def test_a_group_without_a_fit_has_its_reason_and_no_numbers(good: int) -> None:
             titles, numbers_of_a = ([x.strip(" \\") for x in line.split(mark)] for line in lines if mark in line)
             assert (titles[0], numbers_of_a[0]) == ("name", "a")
             assert float(numbers_of_a[1]) == pytest.approx(fit.parameters["a"], rel=1e-2)
+
+
+def test_elements_of_an_array_have_the_cells_of_numbers() -> None:
+    """On a bound, where no error is known, too."""
+    x = np.arange(12.0)
+    data = {"x": x, "y": 2 + x / 2 + 0.1 * np.sin(7 * x), "g": np.arange(12) % 2}
+    tables: list[list[list[str]]] = []
+    for names in (("w[0]", "w[1]", "w[2]"), ("w0", "w1", "w2")):
+        start = dict.fromkeys(names, 1.0) if "w0" in names else {"w": [1.0] * 3}
+        bounds = dict.fromkeys(start, (0.0, None))
+        model = "y ~ {} + {}*x - {}*x^2".format(*names)
+        settings = {"start": start, "bounds": bounds, "profile": True}
+        one, groups = ad.fit(model, data, **settings), ad.fit_by(model, data, "g", **settings)
+        texts = [estimates_text(one, f"fit.{suffix}", None) for suffix in ("csv", "md", "tex")]
+        for report in (fit_report(one), groups_report(groups), groups_csv(groups)):
+            stream = io.StringIO()
+            report.write(Paper(stream))
+            texts.append(stream.getvalue())
+        assert "on its bound" in texts[3]
+        title = texts[0].splitlines()[0]
+        assert title == "name,value,stderr,t,p,low,high,profile_low,profile_high"
+        lines = [line for text in texts for line in text.replace(",", " ").splitlines() if "w" in line]
+        lines = [re.sub(r"(\d\.\d{6})\d+", r"\1", line) for line in lines]  # the last digits of profiles differ
+        tables.append([re.sub("|".join(map(re.escape, names)), "name", line).split() for line in lines])
+    assert tables[0] == tables[1]
 
 
 @each("sigma, title", [(None, "t"), (1.0, "z")])

@@ -211,10 +211,10 @@ def test_numbers_that_are_not_finite_leave_gaps() -> None:
     assert in_characters(found)
 
 
-def test_parameters_that_are_numbers_are_listed_below_a_plot() -> None:
+def test_parameters_are_listed_below_a_plot() -> None:
     x = np.linspace(-1, 1, 9)
     page = plot_html({"": drawn("w: 2; y ~ w[0] + w[1]*x + c*x^2", {"x": x, "y": 1 + x + x**2 + x**3})})
-    assert re.findall("<tr><td>(.*?)</td>", page) == ["c"]
+    assert re.findall("<tr><td>(.*?)</td>", page) == ["w[0]", "w[1]", "c"]
 
 
 @pytest.mark.slow
