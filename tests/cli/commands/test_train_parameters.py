@@ -96,7 +96,7 @@ def test_requested_intervals_are_shown_side_by_side() -> None:
     options = ["--profile", "--bootstrap", "30", "--confidence", "90"]
     output = train(*options)
     assert "90 % intervals" in output
-    assert "2.4826 to 2.5178" in output
+    assert "2.483 to 2.518" in output
     found = train(*options, "--json").json["intervals"]
     assert [*found] == ["profile", "bootstrap"]
     for of_kind in found.values():
