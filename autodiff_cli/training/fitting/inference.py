@@ -34,6 +34,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import meet_constraints, project_linear
 from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
+from autodiff_cli.training.fitting.symmetries import find_jumps
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
@@ -181,6 +182,7 @@ class ProfileSettings(NamedTuple):
     flat_steps: int = 5  # flat steps, each twice as long as the one before, after which a profile stays flat
     jump_tolerance: float = 1e-4  # relative distance from the threshold at which the profile jumps over it
     max_evaluations: int = 200  # evaluations of a fit by Levenberg-Marquardt
+    jump_gaps: int = 100  # gaps between rows, the nearest and some of the others, to which a jump is moved on each side
     largest: float = 1e300  # size of a parameter above which it counts as infinite
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit
@@ -236,7 +238,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
     with ignore_float_errors():
         for element in range(len(theta)):
             profile = _Profile(objective, theta, fit, element, unit)
-            low[element], high[element] = profile.endpoint(-1, rise), profile.endpoint(1, rise)
+            low[element], high[element] = profile.limits(rise, fit.confidence_level)
             warnings += profile.warnings
     return low, high, warnings
 
@@ -274,7 +276,28 @@ class _Profile:
         self.warnings: list[str] = []
         self._is_searched = False
 
-    def endpoint(self, side: int, rise: float) -> float:
+    def limits(self, rise: float, level: float) -> tuple[float, float]:
+        """Return both limits, where the profile reaches a height; nan if they are unknown.
+
+        The profile of a jump is a step at each row. At the true place of the jump, its height has the distribution of
+        Hansen 2000, Econometrica 68, 575, theorem 2, at the given probability.
+        """
+        groups = [group for group in find_jumps(self._objective) if self._element in [jump.parameter for jump in group]]
+        if not groups or self._error > 0:
+            return self._endpoint(-1, rise), self._endpoint(1, rise)
+        if len(groups) > 1:
+            self.warnings.append(f"no profile interval for `{self.name}`: it moves several jumps, or shares one")
+            return math.nan, math.nan
+        gaps = groups[0][0].gaps(self._objective, self._theta, PROFILE.jump_gaps)
+        height, reason = (
+            math.sqrt(-2 * math.log1p(-math.sqrt(level))),
+            "a jump at the end of the data fits nearly as well",
+        )
+        likely = [gap for gap in gaps.tolist() if self._root_deviance(sum(gap) / 2) <= height]
+        low = likely[0][0] if likely[0][0] > gaps[0, 0] else self._no_limit(-1, reason)
+        return low, likely[-1][1] if likely[-1][1] < gaps[-1, 1] else self._no_limit(1, reason)
+
+    def _endpoint(self, side: int, rise: float) -> float:
         """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
         first.
 

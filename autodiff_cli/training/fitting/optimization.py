@@ -270,12 +270,13 @@ class BatchedFit:
             return
         poor, doubtful = self._classify_fits()
         is_open = self.select(lambda end: end.divergence is None)
-        if symmetries.Sinusoids(self._objective).frequencies:
+        if symmetries.Sinusoids(self._objective).frequencies or self._objective.has_kinks:
             each = np.flatnonzero(is_open)
             regular = ObjectiveBatch(
                 [goodness.without_outliers(self._batch.objective_of(fit)) for fit in each.tolist()]
             )
             self.restart(each, self._origin, search.Multistart.frequency_points, batch=regular)
+            self.restart(each, self.theta, search.Multistart.jump_points, batch=regular)
         fits = np.flatnonzero(is_open & minimization.outlier_minima_mask(samples, poor | doubtful))
         if len(fits):
             count = minimization.MINIMIZATION.subsets // 2
@@ -307,7 +308,8 @@ class BatchedFit:
         for number in range(search.SETTINGS.likelihood_searches):
             end = self.outcomes[fit]
             is_minimum = not minimization.is_no_minimum(objective, end)
-            if fruitless == 2 or (is_minimum and not minimization.has_several_minima(objective)):
+            has_several_minima = minimization.has_several_minima(objective) or symmetries.find_jumps(objective)
+            if fruitless == 2 or (is_minimum and not has_several_minima):
                 return
             near = minimization.stick_breaking_fractions(objective, end.theta)
             components = symmetries.interchangeable_masks(objective, end.theta)
@@ -424,7 +426,8 @@ class BatchedFit:
 
     def _refine(self, fits: Fits, ends: Array) -> Array:
         """Return the ends of searches for some fits, which are least-squares fits, refined for robust losses."""
-        if not self._objective.is_scale_estimated or self._objective.has_theta:
+        objective = self._objective
+        if objective.has_theta or not (objective.is_scale_estimated or objective.kind is LossKind.ROBUST):
             return ends
         part, stop = self._batch.take(fits), StoppingRule(MINIMIZATION.refinement_epochs)
         scales = part.scales.copy()

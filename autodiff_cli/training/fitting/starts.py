@@ -75,9 +75,10 @@ class MultistartSettings(NamedTuple):
     frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
-    min_places: int = 10  # places of a jump that are tried at a time; more if there is time for them
+    min_gaps: int = 5  # gaps between rows to which a jump is moved, on each side; more if there is time for them
+    jump_rounds: int = 3  # passes over all jumps
     max_peaks: int = 6  # frequencies for which phases are tried
-    scan_rounds: int = 2  # passes over all frequencies, or all jumps, if the model has several
+    scan_rounds: int = 2  # passes over all frequencies, if the model has several
     residual_rounds: int = 3  # searches for points that explain the residuals of the best one
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 144  # the best of these points, which are improved
@@ -410,7 +411,8 @@ def likelihood_starts(objective: Objective, seed: int, end: Array, components: A
             # The best of parts, since the best of all lie close together, often in one valley.
             best = minimization.best_of_slices(losses, SETTINGS.likelihood_starts // 2)
             chosen.append(inside[best[np.isfinite(losses[best])]])
-        chosen.append(Multistart(objective, end, free, seed, box, SETTINGS.check).likeliest_frequencies())
+        search = Multistart(objective, end, free, seed, box, SETTINGS.check)
+        chosen += [search.likeliest_frequencies(), *(request.points for request in search.jump_points())]
     return np.concatenate(chosen)
 
 
@@ -561,28 +563,28 @@ class Multistart:
     def jump_points(self) -> Proposals:
         """Yield the start with each jump at its best place between rows.
 
-        Of many places, evenly spaced ones are tried first, and then those around the best. Parameters that move the
-        same jump are also tried together, two at a time.
+        All gaps near the best place so far are tried, and ever fewer of the others. Parameters that move the same jump
+        are also tried together, two at a time.
         """
         objective = self._objective if isinstance(self._objective.data, MemoryRows) else self._sample
-        groups = objective.kernels.cached("jumps", lambda: symmetries.find_jumps(objective))
-        groups = [group for group in groups if all(self._searched[jump.parameter] for jump in group)]
-        best = self._start
-        for group in groups * (SETTINGS.scan_rounds if len(groups) > 1 else 1):
-            most = max(SETTINGS.min_places, int((self._effort.scan_work // objective.rows) ** (1 / len(group))))
-            steps = [objective.rows] * len(group)
-            while max(steps) > 1:
-                points = best[None]
-                for number, jump in enumerate(group):
-                    places = [jump.places(objective, point, best, 2 * steps[number]) for point in points]
-                    step = steps[number] = math.ceil(max(map(len, places)) / most)
-                    points = np.repeat(points, [len(each[::step]) for each in places], axis=0)
-                    points[:, jump.parameter] = np.concatenate([each[::step] for each in places])
-                points = self._box.clip(np.concatenate((best[None], points)))
+        is_squares = objective.kind is LossKind.SQUARES
+        groups = [g for g in symmetries.find_jumps(objective) if all(self._searched[jump.parameter] for jump in g)]
+        best = self._start[None]
+        for group in groups * SETTINGS.jump_rounds:
+            most, points = (self._effort.scan_work // objective.rows) ** (1 / len(group)), best[:1]
+            for jump in group:
+                gaps = [jump.gaps(objective, point, max(SETTINGS.min_gaps, int(most / 2))) for point in points]
+                points = np.repeat(points, [*map(len, gaps)], axis=0)
+                points[:, jump.parameter] = np.concatenate(gaps).mean(axis=1)
+            points = self._box.clip(np.concatenate((best[:1], points)))
+            if is_squares or self.linear.any():
                 points, left = minimization.project_linear(objective, points, self.linear, self._box)
-                best = points[np.argmin(left)] if len(points) else best
+            if not is_squares:
+                left = repeat_objective(objective, len(points)).losses(points, np.arange(len(points)))
+            valleys = _lowest_valleys(np.fmin(left, np.inf)[None])
+            best = points[valleys] if len(valleys) else best
         if groups:
-            yield DescentRequest(best[None])
+            yield DescentRequest(best[: 1 if is_squares else None])
 
     def points_of_other_valleys(self) -> Proposals:
         """Yield random points in other valleys than the start, for a model that is not linear.

@@ -629,31 +629,36 @@ class Jump(NamedTuple):
     parameter: int
     kernel: RowKernel
 
-    def places(self, objective: Objective, theta: Array, near: Array, count: int) -> Array:
-        """Return values that put the jump between two rows, up to a count on either side of the one at a point."""
+    def gaps(self, objective: Objective, theta: Array, count: int) -> Array:
+        """Return pairs of values that put the jump at neighbouring rows, in order: the pairs nearest to a point, and
+        ever fewer of the others, up to a count on each side.
+        """
         values = objective.evaluate_rows(self.kernel, theta)[0]
         rows = np.unique(values[np.isfinite(values)])
-        middles = (rows[1:] + rows[:-1]) / 2 if len(rows) > 1 else theta[[self.parameter]]
-        nearest = int(np.argmin(np.abs(middles - near[self.parameter])))
-        return np.asarray(middles[max(0, nearest - count) : nearest + count + 1])
+        if len(rows) < 2:
+            return theta[[[self.parameter] * 2]]
+        steps = np.unique(np.geomspace(1, len(rows), count).astype(int))
+        after = np.searchsorted(rows, theta[self.parameter]) + np.concatenate((-steps, [0], steps))
+        return np.asarray(rows[np.unique(np.clip(after, 1, len(rows) - 1))[:, None] - [1, 0]])
 
 
 def find_jumps(objective: Objective) -> list[tuple[Jump, ...]]:
     """Return each parameter that moves a jump, and each two parameters that move the same jump in some rows."""
+    return objective.kernels.cached("jumps", lambda: [*_find_jumps(objective)])
 
+
+def _find_jumps(objective: Objective) -> Iterator[tuple[Jump, ...]]:
     def difference(node: Node) -> Node | None:
         is_comparison = node.op is not None and node.op.gate is Gate.BLOCK and len(node.inputs) == 2
         return node.inputs[0] - node.inputs[1] if is_comparison else None
 
-    groups = list[tuple[Jump, ...]]()
     for _, distance, used in _slopes_of(objective, difference):
         slopes = {leaf: slope for leaf, slope in used if leaf.text not in objective.model.shapes}
         places = {leaf: _row_kernel(objective, simplify([leaf - distance / slope])) for leaf, slope in slopes.items()}
         jumps = [Jump(objective.layout.slices[leaf.text].start, kernel) for leaf, kernel in places.items()]
         rows = [np.isfinite(objective.evaluate_rows(jump.kernel, objective.start)[0]) for jump in jumps]
-        groups += zip(jumps)
-        groups += [(jumps[i], jumps[k]) for i, k in combinations(range(len(jumps)), 2) if (rows[i] & rows[k]).any()]
-    return groups
+        yield from zip(jumps)
+        yield from ((jumps[i], jumps[k]) for i, k in combinations(range(len(jumps)), 2) if (rows[i] & rows[k]).any())
 
 
 def _slopes_of(

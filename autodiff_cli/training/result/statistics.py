@@ -139,7 +139,7 @@ def inverse_grams(
     inverses[undetermined[:, :, None] | undetermined[:, None, :]] = math.nan
     undetermined, has_no_effect = undetermined & ~fixed, has_no_effect & ~fixed
     is_jacobian = tolerance == DEPENDENCE_TOLERANCE
-    why = "it has no effect on the prediction" if is_jacobian else "the loss has no curvature in it"
+    why = "small changes of it do not change the prediction" if is_jacobian else "the loss has no curvature in it"
     for fit in np.flatnonzero(undetermined.any(axis=1)).tolist():
         if not is_finite[fit]:
             reasons[fit].append("no standard errors: the derivatives are not finite at the solution")

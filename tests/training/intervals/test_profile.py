@@ -269,6 +269,28 @@ def test_exact_data_have_no_profile(options: dict[str, Any]) -> None:
     assert found.warnings[-1] == "no profile intervals: the residual variance is unknown"
 
 
+@each("level", [0.95, 0.8, 0.5])
+def test_the_place_of_a_jump_is_between_rows_by_the_quantile_of_hansen(level: float) -> None:
+    """The quantile is compared by its distribution function, (1 - exp(-q/2))², and the sums of squares are means'."""
+    generator, rows = np.random.default_rng(3), 60
+    x = np.sort(generator.uniform(0, 10, rows))
+    y = 1 + 0.9 * (x > 4) + 0.5 * generator.normal(size=rows)
+    fit = ad.fit("y ~ a + b*(x > k)", {"x": x, "y": y}, profile=True, confidence=level)
+    squares = np.array([y[:k].var() * k + y[k:].var() * (rows - k) for k in range(1, rows)])
+    ratios = (squares - squares.min()) / (fit.rss / fit.dof)
+    likely = np.flatnonzero((1 - np.exp(-ratios / 2)) ** 2 <= level)
+    assert fit.intervals["profile"]["k"] == (x[likely[0]], x[likely[-1] + 1])
+
+
+def test_the_places_of_other_jumps_have_no_profile_but_a_reason() -> None:
+    x = np.linspace(0, 10, 30)
+    fit = ad.fit("y ~ a + b*(abs(x - m) < w)", {"x": x, "y": (abs(x - 5) < 2) + 0.1 * np.sin(9 * x)}, profile=True)
+    assert fit.intervals["profile"]["m"] is None
+    assert "no profile interval for `m`: it moves several jumps, or shares one" in fit.warnings
+    even = ad.fit("y ~ a + b*(x > k)", {"x": x, "y": np.sin(9 * x)}, profile=True)
+    assert even.intervals["profile"]["k"] == (-math.inf, math.inf)
+
+
 def test_undetermined_parameters_have_no_ends() -> None:
     found: Any = ad.fit("y ~ a*b*x", FALLING, profile=True)
     assert found.intervals["profile"]["a"] == (-math.inf, math.inf)

@@ -228,7 +228,7 @@ def test_inverses_of_matrices_leave_out_what_they_do_not_determine() -> None:
             "the data determine only a combination of `b`, `c`, not each of them; fix one of them with "
             "`train --fix`, or leave one out"
         ],
-        ["`a` is not determined: it has no effect on the prediction at the solution"],
+        ["`a` is not determined: small changes of it do not change the prediction at the solution"],
         ["no standard errors: the derivatives are not finite at the solution"],
     ]
 
