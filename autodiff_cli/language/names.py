@@ -275,6 +275,7 @@ class _Resolver:
             self.define(statement, name, statement.parameters)
         else:
             self.check_bound_once(statement, name)
+            self.note_constant(self.lexemes.words[name])
             self.check(statement.code)
             self.defined_names.add(self.lexemes.words[name])
             return
@@ -288,7 +289,6 @@ class _Resolver:
         if first is not statement:
             assert first.name is not None
             raise self.lexemes.error(f"`{word}` is bound twice; first in {self.lexemes.place(first.name)}", name)
-        self.note_constant(word)
 
     def note_constant(self, name: str) -> None:
         """Record a name that hides the constant of the same name, for a note."""
@@ -340,7 +340,6 @@ class _Resolver:
                 raise self.lexemes.error(f"the parameters of a function must be names, as in `{word}(t) = t^2`", number)
             if parameter.text in names:
                 raise self.lexemes.error(f"`{word}` has two parameters named `{parameter.text}`", number)
-            self.note_constant(parameter.text)
             names[parameter.text] = None
         self.check(statement.code, names)
         self.names.functions[word] = FunctionDefinition(word, tuple(names), statement.code)
