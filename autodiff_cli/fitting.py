@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
-from autodiff_cli.options import between, convert_plain_value, takes_options
+from autodiff_cli.options import as_list, between, convert_plain_value, takes_options
 from autodiff_cli.render import formatting, plots, report, trace
 from autodiff_cli.render.fit import fit_report
 from autodiff_cli.training.fitting.comparison import Comparison, compare_models
@@ -139,7 +139,7 @@ def read_data(paths: str | os.PathLike[str] | Sequence[str], options: FileOption
     ...     fit("y ~ a*x", read_data(path, skip=1, units_row=True)).rows
     3
     """
-    return open_data([os.fspath(paths)] if isinstance(paths, str | os.PathLike) else [*paths], options=options)
+    return open_data([convert_plain_value(each, os.PathLike, "each path") for each in as_list(paths)], options=options)
 
 
 @takes_options(FitOptions)

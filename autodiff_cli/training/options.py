@@ -122,6 +122,8 @@ def canonicalize_names(option: str, values: Mapping[str, Any] | None) -> dict[st
     """Return the values of an option by canonical names. Raises OptionError if they are not a mapping."""
     if values is not None and not hasattr(values, "items"):
         raise OptionError(f"{option} must be a mapping of names to values, not {type(values).__name__}")
+    for name in values or ():
+        schema.convert_plain_value(name, str, f"{option}: a name")
     return {} if values is None else canonical_names(values.items())
 
 
@@ -136,8 +138,7 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
     {'half': 'ln(2)/b', 'a*b': 'a*b'}
     """
     quantities: dict[str, str] = {}
-    texts = [source] if isinstance(source, str) or not isinstance(source, Iterable) else source
-    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
+    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, schema.as_list(source))
     for name, text in pairs:
         schema.convert_plain_value(name, str, "the name of a derived quantity")
         quantity = schema.convert_plain_value(text, str, "a derived quantity").strip()

@@ -19,7 +19,7 @@ from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import InputError, format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
-from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
+from autodiff_cli.options import OptionError, check_restrictions, convert_plain_value, explicit_options, refused
 from autodiff_cli.training.fitting import fit as single_fit
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import assess_solution
@@ -110,7 +110,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     """Fit a model to each group of rows. See `autodiff_cli.fit_by`, also for the exceptions."""
     check_restrictions(_GROUP_RESTRICTIONS, explicit_options(options))
     dataset = as_dataset(data)
-    name = canonical_name(by)
+    name = canonical_name(convert_plain_value(by, str, "by"))
     if name not in dataset.names:
         name = JOINT_SEPARATOR.join(part.strip() for part in name.split(","))
     for column in joined_columns(name, dataset.names):

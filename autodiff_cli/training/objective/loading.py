@@ -37,7 +37,7 @@ from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read_for_floats
 from autodiff_cli.ops.functions import exp, log
 from autodiff_cli.ops.structural import stack
-from autodiff_cli.options import OptionError
+from autodiff_cli.options import OptionError, convert_plain_value
 from autodiff_cli.system import has_memory_limits
 from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_column, x_sigma_column
 from autodiff_cli.training.objective.model import Model
@@ -208,7 +208,8 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
         DataError: for text that is not an expression of columns, or has an array as its value.
     """
     if not isinstance(source, str):
-        return variable(f"\2{words}") if np.ndim(source) else constant(float(source))  # type: ignore[arg-type]
+        name = f"{words} is a column, an expression or an array, or"
+        return variable(f"\2{words}") if np.ndim(source) else constant(convert_plain_value(source, float, name))
     if canonical_name(source) in names:
         return variable(canonical_name(source))
     try:
