@@ -104,17 +104,21 @@ def describe_bounds(bounds: BoundPair) -> str:
 
 
 def check_confidence_level(level: float) -> float:
-    """Return a confidence level between 0 and 1; values from 1 to 100 are read as percentages.
+    """Return a confidence level between 0 and 1; values from 5 to 100 are read as percentages.
 
-    Raises OptionError for any other number.
+    Raises OptionError for any other number: below 5, it may be meant as a number of standard deviations.
 
     >>> check_confidence_level(95)
     0.95
     """
     level = schema.convert_plain_value(level, float, "a confidence level")
+    if 1 < level < 5:
+        percent, normal = f"{level / 100:.7g} for {level:.7g} %", math.erf(level / math.sqrt(2))
+        meant = f"{percent}, or {normal:.7g} for {level:.7g} standard deviations"
+        raise OptionError(f"a confidence level of {level:.7g} is unclear: write {meant}")
     share = level / 100 if 1 < level < 100 else level
     if not 0 < share < 1:
-        raise OptionError(f"a confidence level must be between 0 and 1 (or 0 and 100 %), not {level:.15g}")
+        raise OptionError(f"a confidence level must be between 0 and 1 (or 5 and 100 %), not {level:.15g}")
     return share
 
 

@@ -246,6 +246,12 @@ def test_levels_that_are_none(level: Any) -> None:
             ask(level)
 
 
+@each("level, words", [(1.5, "0.015 for 1.5 %, or 0.8663856"), (2, "0.02 for 2 %, or 0.9544997 for 2 st")])
+def test_levels_that_may_be_meant_in_two_ways_are_refused_with_both(level: float, words: str) -> None:
+    with pytest.raises(OptionError, match=rf"a confidence level of {level} is unclear: write {words}"):
+        ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, confidence=level)
+
+
 def test_levels_in_per_cent_are_those_between_0_and_1() -> None:
     found = ad.fit("y ~ exp(a*x)", {"x": [1, 2, 3, 4], "y": [1, 3, 4, 9]}, loss="poisson")
     assert found.confidence(95) == found.confidence(0.95)
