@@ -282,7 +282,8 @@ class _Resolver:
         first = self.names.binding_statements[word]
         if first is not statement:
             assert first.name is not None
-            raise self.lexemes.error(f"`{word}` is bound twice; first in {self.lexemes.place(first.name)}", name)
+            place = f"first in {self.lexemes.place(first.name)}"
+            raise self.lexemes.error(f"`{word}` is bound twice; {place}; equations are one list, with `==`", name)
 
     def note_constant(self, name: str) -> None:
         """Record a name that hides the constant of the same name, for a note."""
