@@ -458,7 +458,7 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> tuple[ByteSource, s
     """Return a sheet of a workbook as text with columns separated by commas, one line for each row, and which it is.
 
     Args:
-        sheet: the name of the sheet; by default the first one.
+        sheet: the name of the sheet; by default the first one with cells.
 
     Raises:
         DataError: for other zip files, damaged or exorbitant workbooks, and if there is no such sheet.
@@ -474,8 +474,8 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> tuple[ByteSource, s
             if unpacked_bytes > max(_MAX_UNPACKING * len(content), _MAX_SHEET_CHARS):
                 raise DataError(f"{source.name}: this workbook unpacks to {unpacked_bytes:,} bytes, too many")
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-            names = book.sheetnames
-            name = names[0] if sheet is None else sheet
+            names = [table.title for table in book.worksheets]  # without sheets that are charts
+            name = next((each for each in names if any(book[each].values)), names[0]) if sheet is None else sheet
             if name not in names:
                 raise DataError(f"{source.name}: there is no sheet `{name}`; the sheets are {', '.join(names)}")
             for row in book[name].iter_rows(values_only=True):
