@@ -736,6 +736,9 @@ def _check_count(command: Command, arguments: Arguments) -> None:
             raise BadInput(f"unexpected argument `{extra}`; did you mean {flag} {extra}?")
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
+    if "--at" in command.options and is_signed_number(extra):
+        words = "several points are a range, such as --x 0:10:101, or a file: --at FILE"
+        raise BadInput(f"unexpected argument `{extra}`; {words}")
     words = f"{command.name} takes one expression, in quotes, such as"
     raise BadInput(f'unexpected argument `{extra}`; {words} "x*y"; several are written as one list, "[x*y, x + y]"')
 
