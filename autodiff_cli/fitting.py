@@ -170,7 +170,7 @@ def fit(model: str | Model, data: Data, options: FitOptions) -> Fit:
     if options.plot is None and "ipykernel" in sys.modules:
         options = dataclasses.replace(options, plot=True)
     try:
-        return _public_fit(fit_dataset(model, as_dataset(data), options))
+        return _public_fit(fit_dataset(model, as_dataset(data, [model]), options))
     except Interrupted as interruption:
         _public_fit(interruption.fit)
         raise
@@ -218,7 +218,7 @@ def compare(models: Sequence[str], data: Data, options: ComparisonOptions) -> Co
     >>> [one.fit.model for one in found.models], found.tests[0].name, found.tests[0].p < 1e-6
     (['y ~ a + b*x', 'y ~ a'], 'F', True)
     """
-    comparison = compare_models(models, as_dataset(data), options)
+    comparison = compare_models(models, as_dataset(data, as_list(models)), options)
     for one in comparison.models:
         _public_fit(one.fit)
     return comparison

@@ -34,7 +34,7 @@ from autodiff_cli.training.fitting.posterior import LeaveOneOut, leave_one_out
 from autodiff_cli.training.fitting.progress import Progress, are_rows_determined
 from autodiff_cli.training.losses import LossKind, Prior
 from autodiff_cli.training.objective.loading import SharedDataset
-from autodiff_cli.training.objective.model import Model, check_model_type
+from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import hyperparameters, parse_model
 from autodiff_cli.training.optimizers import OPTIMIZERS
@@ -269,8 +269,6 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     check_restrictions(_COMPARISON_RESTRICTIONS, explicit_options(options))
     folds, options = options.folds, dataclasses.replace(options, no_columns=True)
     models = as_list(models)
-    for model in models:
-        check_model_type(model)
     if len(models) < 2:
         raise OptionError("compare needs at least two models")
     if len({*models}) < len(models):

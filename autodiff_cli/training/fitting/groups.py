@@ -29,7 +29,7 @@ from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, cano
 from autodiff_cli.training.objective.batch import BATCH, Fits, GroupBatch, rows_by_group
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.loading import NO_WEIGHT, Data, as_dataset
-from autodiff_cli.training.objective.model import Model, check_model_type, tie_fixed_parameters
+from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import parse_model
 from autodiff_cli.training.optimizers import Epoch
@@ -109,7 +109,7 @@ class FittedGroups:
 def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
     """Fit a model to each group of rows. See `autodiff_cli.fit_by`, also for the exceptions."""
     check_restrictions(_GROUP_RESTRICTIONS, explicit_options(options))
-    dataset = as_dataset(data)
+    dataset = as_dataset(data, [model])
     name = canonical_name(convert_plain_value(by, str, "by"))
     if name not in dataset.names:
         name = JOINT_SEPARATOR.join(part.strip() for part in name.split(","))
@@ -117,7 +117,6 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         if column not in dataset.names:
             hint = spelling_hint(column, dataset.names, f"the columns are {format_names(dataset.names)}")
             raise DataError(f"by: the data have no column `{column}`; {hint}")
-    check_model_type(model)
     if isinstance(model, str):
         text, options = tie_fixed_parameters(model, dataset.names, options)
         model = parse_model(text, tuple(dataset.names), frozenset(options.parameters.names), name)
