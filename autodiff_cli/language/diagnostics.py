@@ -447,7 +447,8 @@ def _comma_outside_brackets(mistake: Mistake) -> Message:
         if _DIGITS_WITH_POINT.fullmatch(whole):
             whole = whole.replace(".", "")
         if whole.isdigit() and "." not in decimals:
-            return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
+            words = f"numbers have a decimal point, not a comma; an array is `[{whole}, {decimals}]`"
+            return words, f"{whole}.{decimals}"
     first, *others = (part.strip() for part in split_outside_brackets(text, ","))
     if not any(others):
         return "nothing follows this comma; leave it out", errors.if_quotable(first, None)
