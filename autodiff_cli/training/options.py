@@ -25,6 +25,7 @@ from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, canonical_names, is_name, split_assignment
 from autodiff_cli.options import FRACTION, NOT_NEGATIVE, POSITIVE, OptionError, at_least, excludes, needs, one_of
+from autodiff_cli.system import read_tables
 from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, Prior, parse_priors
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS, SCHEDULES, Epoch, parse_schedule
 
@@ -551,17 +552,10 @@ class ComparisonOptions(FitOptions):
     )
 
 
-_EFFECTS_ARE_NOT_SAVED = "a checkpoint holds a fit without random effects"
-_ENDS_AT_MAXIMUM = "the fit ends when second derivatives prove a maximum"
-
 # The options of a fit that cannot be combined.
 COMBINATIONS = (
     needs("x_sigma", "sigma", "x_sigma needs sigma: errors in x are added to errors in y"),
-    *excludes("x_sigma", {"family": "errors in x need least squares"}),
-    *excludes("weights", {"sigma": "weights are 1/sigma², so give only one"}),
     needs("absolute_sigma", "sigma", "absolute_sigma needs sigma"),
-    *excludes("family", {"loss": "a family determines its loss"}),
-    *excludes("likelihood", dict.fromkeys(("family", "loss"), "the model itself is the negative log-likelihood")),
     schema.Restriction(
         "backend",
         lambda explicit: explicit["backend"] == "llvm" and not has_compiler(),
@@ -572,62 +566,20 @@ COMBINATIONS = (
         lambda explicit: explicit.get("optimizer") in ("lm", "lbfgs"),
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
     ),
-    *excludes(
-        "priors",
-        {
-            "l1": "a penalty is a prior of its own",
-            "l2": "the penalty is a normal prior of its own",
-            "x_sigma": "the effective variance is not a likelihood",
-            "profile": "a profile uses the likelihood without priors",
-            "bootstrap": "resamples ignore priors",
-            "batch_size": "the posterior mode needs all rows at every step",
-        },
-    ),
     schema.Restriction(
         "priors",
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
     ),
     needs("laplace", "priors", 'laplace needs the distribution of the effects as a prior: "u[tree] ~ normal(0, s)"'),
-    *excludes(
-        "laplace",
-        {
-            "posterior": "the posterior draws the effects, which laplace integrates out",
-            "stream": "the rows must be in memory",
-            "cluster": "the rows must be on this machine",
-            "validation": "the marginal likelihood needs all rows",
-            "checkpoint": _EFFECTS_ARE_NOT_SAVED,
-            "resume": _EFFECTS_ARE_NOT_SAVED,
-            "diagnosis": "it examines networks",
-            "tolerance": _ENDS_AT_MAXIMUM,
-            "epochs": _ENDS_AT_MAXIMUM,
-        },
-    ),
     needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
-    *excludes(
-        "posterior",
-        {
-            "x_sigma": "the effective variance is not a likelihood",
-            "validation": "a posterior needs all rows",
-            "batch_size": "a posterior needs all rows",
-            "cluster": "the sampler runs on this machine",
-        },
-    ),
     needs(
         "patience", "validation", "patience needs validation, such as --validation 0.2: it waits for that loss to fall"
     ),
     needs("min_delta", "patience", "min_delta needs patience: it is the decrease of the loss that patience waits for"),
     needs("bootstrap_method", "bootstrap", "bootstrap_method needs bootstrap, the number of resamples"),
     needs("checkpoint_every", "checkpoint", "checkpoint_every needs checkpoint, the file to write"),
-    *excludes("starts", dict.fromkeys(("checkpoint", "resume"), "a checkpoint holds a single fit")),
-    *excludes(
-        "cluster",
-        {
-            "stream": "the workers hold the rows",
-            "batch_size": "a mini-batch needs rows from all workers; without a batch size, every step uses all rows",
-            "bootstrap": "a resample needs rows from all workers; use profile for intervals",
-        },
-    ),
+    *itertools.chain(*itertools.starmap(excludes, read_tables(__file__, "exclusive_options.toml").items())),
 )
 
 # The options that only gradient methods use.
