@@ -452,7 +452,9 @@ def _comma_outside_brackets(mistake: Mistake) -> Message:
     first, *others = (part.strip() for part in split_outside_brackets(text, ","))
     if not any(others):
         return "nothing follows this comma; leave it out", errors.if_quotable(first, None)
-    is_list = mistake.before and re.search("[~;]|(?<![=<>!])=(?!=)", text) is None
+    if "~" in text:
+        return "a text has one model; to compare several, put each in its own quotes", None
+    is_list = mistake.before and re.search(";|(?<![=<>!])=(?!=)", text) is None
     is_list = is_list and not (others[0].isidentifier() and others[0] in first)  # `x^2, x` is for x in other tools
     row = errors.if_quotable(f"[{text.strip()}]", None) if is_list else None
     return "several formulas are one list, in square brackets", row

@@ -179,6 +179,7 @@ BAD = [
     ("x + * y", 1, 5, f"unexpected `*`; {OPERAND}", None),
     ("x, y", 1, 2, "several formulas are one list", "[x, y]"),
     ("x, y; z", 1, 2, "several formulas are one list", None),
+    ("y ~ a*x, y ~ b*x^2", 1, 8, "a text has one model; to compare several, put each in its own quotes", None),
     ("[1, 2], [3, 4]", 1, 7, "several formulas are one list", "[[1, 2], [3, 4]]"),
     ("f(x) := x^2", 1, 6, "`:=` is not in the language", "="),
     ("1,5*x", 1, 2, "numbers have a decimal point", "1.5"),
