@@ -459,6 +459,7 @@ def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
         ("train y~a*x docs/data/decay.csv --samples 100", "there is no option --samples; did you mean --posterior?"),
         ("train y~a*x docs/data/decay.csv --noconst", "there is no option --noconst; autodiff train --help"),
         ("grad norm(v) --v 3,4", "an array is `[3, 4]`"),
+        ("trace x*y --x 2 --y 3 --step 3", "unexpected argument `3`; a number is the value of a variable, as in --x 3"),
         ("grad x^2 --x 1 2 3", "unexpected argument `2`; several points are a range, such as --x 0:10:101, or a file"),
         ("grad x^2 --x [1,2,3]", "takes several points as a range, --x START:STOP:COUNT; to make it an array"),
         ("train y~a*t+b docs/data/decay.csv", "`t` is not one of them"),
