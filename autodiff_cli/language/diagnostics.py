@@ -452,6 +452,8 @@ def _comma_outside_brackets(mistake: Mistake) -> Message:
     first, *others = (part.strip() for part in split_outside_brackets(text, ","))
     if not any(others):
         return "nothing follows this comma; leave it out", errors.if_quotable(first, None)
+    if re.match(r"\s*[^\W\d]\w*\s*=(?!=)", text):
+        return "a semicolon ends the binding of a name", ";"
     if "~" in text:
         return "a text has one model; to compare several, put each in its own quotes", None
     is_list = mistake.before and re.search(";|(?<![=<>!])=(?!=)", text) is None

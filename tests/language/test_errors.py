@@ -179,6 +179,8 @@ BAD = [
     ("x + * y", 1, 5, f"unexpected `*`; {OPERAND}", None),
     ("x, y", 1, 2, "several formulas are one list", "[x, y]"),
     ("x, y; z", 1, 2, "several formulas are one list", None),
+    ("a = 2, a*x", 1, 6, "a semicolon ends the binding of a name", ";"),
+    ("1 + sqrt[3](x)", 1, 12, "an n-th root is written `root(x, n)`", "root(x, 3)"),
     ("y ~ a*x, y ~ b*x^2", 1, 8, "a text has one model; to compare several, put each in its own quotes", None),
     ("[1, 2], [3, 4]", 1, 7, "several formulas are one list", "[[1, 2], [3, 4]]"),
     ("f(x) := x^2", 1, 6, "`:=` is not in the language", "="),
@@ -684,7 +686,7 @@ HABITS = {
     r"\sqrt[3]{x}": math.cbrt(3), r"x \cdot y": 15.0, "$x^2$": 9.0, "1_000_000*x": 3e6,
     "median([x, y])": None, "cumsum(x)": None, "sort(x)": None, "linspace(0, 1, 5)": None, "mse(x, y)": None,
     "lim_{x->0} x": None, "sum_{i=1}^n x": None, "dy/dx = x^2": None, "x*y -x 1": None, "x' + 1": None, "3i + x": None,
-    "x^2 where x=3": None, "sum([1 2; 3 4])*x": 30.0, "y = x^2, y": None,
+    "x^2 where x=3": None, "sum([1 2; 3 4])*x": 30.0, "y = x^2, y": 9.0,
 }  # fmt: skip
 
 
