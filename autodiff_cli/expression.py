@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.options import as_list
 from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
     >>> parse("e*x", variables=["e"]).grad(e=3, x=2)
     {'e': 2.0, 'x': 3.0}
     """
-    return Expression.read(text, [variables] if isinstance(variables, str) else variables)
+    return Expression.read(text, as_list(variables))
 
 
 class Expression(Formula):
@@ -82,7 +83,7 @@ class Expression(Formula):
         from autodiff_cli.explain.tracing import trace
         from autodiff_cli.render.trace import TraceDisplay
 
-        names = None if wrt is None else [*map(canonical_name, [wrt] if isinstance(wrt, str) else wrt)]
+        names = None if wrt is None else [*map(canonical_name, as_list(wrt))]
         self.check_names(names or ())
         return TraceDisplay(trace(self, self.at(point, **values), names))
 

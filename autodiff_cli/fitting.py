@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
-from autodiff_cli.options import between, convert_plain_value, takes_options
+from autodiff_cli.options import as_list, between, convert_plain_value, takes_options
 from autodiff_cli.render import formatting, plots, report, trace
 from autodiff_cli.render.fit import fit_report
 from autodiff_cli.training.fitting.comparison import Comparison, compare_models
@@ -139,7 +139,7 @@ def read_data(paths: str | os.PathLike[str] | Sequence[str], options: FileOption
     ...     fit("y ~ a*x", read_data(path, skip=1, units_row=True)).rows
     3
     """
-    return open_data([os.fspath(paths)] if isinstance(paths, str | os.PathLike) else [*paths], options=options)
+    return open_data([convert_plain_value(each, os.PathLike, "each path") for each in as_list(paths)], options=options)
 
 
 @takes_options(FitOptions)
@@ -170,7 +170,7 @@ def fit(model: str | Model, data: Data, options: FitOptions) -> Fit:
     if options.plot is None and "ipykernel" in sys.modules:
         options = dataclasses.replace(options, plot=True)
     try:
-        return _public_fit(fit_dataset(model, as_dataset(data), options))
+        return _public_fit(fit_dataset(model, as_dataset(data, [model]), options))
     except Interrupted as interruption:
         _public_fit(interruption.fit)
         raise
@@ -218,7 +218,7 @@ def compare(models: Sequence[str], data: Data, options: ComparisonOptions) -> Co
     >>> [one.fit.model for one in found.models], found.tests[0].name, found.tests[0].p < 1e-6
     (['y ~ a + b*x', 'y ~ a'], 'F', True)
     """
-    comparison = compare_models(models, as_dataset(data), options)
+    comparison = compare_models(models, as_dataset(data, as_list(models)), options)
     for one in comparison.models:
         _public_fit(one.fit)
     return comparison

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -215,17 +216,19 @@ def is_explicit(value: Any, default: Any) -> bool:
     return hasattr(value, "__array__") or type(value) is not type(default) or bool(value != default)
 
 
-# For each plain type: the types that are accepted, its name in messages, and the conversion.
+# For each type that is checked: the types that are accepted, its name in messages, and the conversion.
 _PLAIN_TYPES: dict[Any, tuple[tuple[type, ...], str, Any]] = {
     str: ((str,), "a text", str),
     int: ((Integral,), "a whole number", int),
     float: ((Real,), "a number", float),
     bool: ((bool, Integral), "true or false", bool),
+    os.PathLike: ((str, os.PathLike), "the path of a file", os.fspath),
+    Callable: ((Callable,), "a function", lambda function: function),  # type: ignore[dict-item]
 }
 
 
-def convert_plain_value(value: Any, kind: type, name: str) -> Any:
-    """Return a value converted to a plain type: `str`, `int`, `float` or `bool`. NumPy scalars count as numbers.
+def convert_plain_value(value: Any, kind: Any, name: str) -> Any:
+    """Return a value converted to a plain type, such as `str` or `float`, or to a path. NumPy scalars count as numbers.
 
     Raises OptionError, which names the option, for a value of another type.
 
@@ -241,6 +244,15 @@ def convert_plain_value(value: Any, kind: type, name: str) -> Any:
     except (TypeError, OverflowError):
         shown = f"{value!r}" if isinstance(value, float | str | bytes) else type(value).__name__
         raise OptionError(f"{name} is {words}, not {shown[:40]}") from None
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return the items of an iterable, or a list with a value that is a text or no iterable; empty for None.
+
+    >>> as_list(("a", "b")), as_list("ab"), as_list(None)
+    (['a', 'b'], ['ab'], [])
+    """
+    return [*value] if isinstance(value, Iterable) and not isinstance(value, str) else [] if value is None else [value]
 
 
 def check_fields(record: Any) -> dict[str, Any]:
@@ -259,8 +271,9 @@ def check_fields(record: Any) -> dict[str, Any]:
         value = values[name]
         if value is default:
             continue
-        if len(kinds) == 1 and kinds[0] in _PLAIN_TYPES:
-            value = convert_plain_value(value, kinds[0], name)
+        kind = typing.get_origin(kinds[-1]) or kinds[-1]
+        if (len(kinds) == 1 or kind is os.PathLike) and kind in _PLAIN_TYPES:
+            value = convert_plain_value(value, kind, name)
             if option.check is not None and value != default:
                 option.check.require(name, value)
         values[name] = value

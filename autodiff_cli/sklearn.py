@@ -166,8 +166,8 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
 
     A formula `softmax(…)` gives the probability of each class, in the order of `classes_`. For two classes, a formula
     may also give the probability of the second one, as `sigmoid(a*x0 + b)` does. The default formula is a softmax of
-    linear functions of all columns. Unless `l2` or `priors` are given, it is fitted with `l2=1e-4`, so that
-    separable classes have a finite solution. Columns of very different sizes are best standardised first.
+    linear functions of all columns, which are standardised: they have mean 0 and standard deviation 1. Unless `l2` or
+    `priors` are given, it is fitted with `l2=1e-4`, so that separable classes have a finite solution.
 
     After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
@@ -190,7 +190,11 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
             raise ValueError(f"a classifier needs at least two classes; here is 1 class, {self.classes_[0]}")
         formula = self.formula
         if formula is None:
-            formula = f"softmax(dense([{', '.join(self._columns(rows))}], {len(self.classes_)}))"
+            means = np.average(rows, axis=0, weights=weights)
+            scales = np.sqrt(np.average((rows - means) ** 2, axis=0, weights=weights))
+            numbers = enumerate(zip(means.tolist(), np.where(scales > 0, scales, 1.0).tolist(), strict=True))
+            columns = ", ".join(f"(x{k} - ({mean}))/{scale}" for k, (mean, scale) in numbers)
+            formula = f"softmax(dense([{columns}], {len(self.classes_)}))"
         is_softmax = program.read(formula).output.op is softmax
         if not is_softmax and len(self.classes_) > 2:
             raise ValueError(f"the formula gives one number for {len(self.classes_)} classes: use softmax(…)")

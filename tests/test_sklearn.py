@@ -239,6 +239,19 @@ def test_the_default_regressor_is_linear_regression_in_any_unit(unit_of_x: float
         np.testing.assert_allclose(found.predict(columns), expected, rtol=1e-6, atol=1e-6 * unit_of_y)
 
 
+@each("unit, zero", [(1e-8, 0.0), (1e-3, 5.0), (30.0, -2.0), (1.8, 32.0), (1e6, 0.0)])
+def test_the_default_classifier_is_the_same_in_any_unit(unit: float, zero: float) -> None:
+    from autodiff_cli.sklearn import FormulaClassifier
+
+    generator = np.random.default_rng(4)
+    rows = np.column_stack([generator.normal(0, 1, (60, 2)), np.ones(60)])  # a column may be constant
+    labels = rows[:, 0] - 2 * rows[:, 1] + generator.normal(0, 1, 60) > 0
+    expected = FormulaClassifier().fit(rows, labels).predict_proba(rows)
+    found = FormulaClassifier().fit(rows * unit + zero, labels).predict_proba(rows * unit + zero)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert found[:, 1].min() < 0.05 < 0.95 < found[:, 1].max()
+
+
 def test_a_fit_that_does_not_converge_warns() -> None:
     from autodiff_cli.sklearn import FormulaRegressor
 

@@ -547,8 +547,11 @@ class _ArgumentSplitter:
         if not value:
             follows = f", but {self._queue[0]} follows" if self._queue and value is None else ""
             raise BadInput(f"{name} needs a value, such as {name} {option.sample}{follows}")
-        if re.match("NAME.*=", option.metavar) and (parts := _several_assignments(value)):
+        parts = _assignments(value)
+        if re.match("NAME.*=", option.metavar) and len(parts) > 1:
             raise BadInput(f"{name} takes one value; repeat it for each name: {' '.join(f'{name} {x}' for x in parts)}")
+        if name == "--at" and parts and re.fullmatch(r"[\w.=, +-]+", value) and not os.path.exists(value):
+            raise BadInput(f"--at takes a FILE of points; for a single one, write {_value_options(parts)}")
         self._check_given_once(name, option.name, _repetition_key(value) if option.repeats else "")
         self._arguments.options.append((name, value))
 
@@ -622,8 +625,8 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
     others = other_tools()["options"].get(bare, "").split()
     for other in others:
         if other in options:
-            if other == "--set" and (parts := _several_assignments(value or "")):
-                return " ".join(f"--{part.replace('=', ' ', 1)}" for part in parts)
+            if other == "--set" and len(parts := _assignments(value or "")) > 1:
+                return _value_options(parts)
             is_fitting = options[other].accepts(value) or options[other].accepts(None)
             return other if is_fitting else f"{other} {options[other].sample}"
     if "--output" in others:
@@ -641,11 +644,15 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
     return None if close is None else fitting[close]
 
 
-def _several_assignments(text: str) -> list[str]:
-    """Return the assignments in a list such as `a=1,b=2`; no assignments for other text, and for a single one."""
+def _assignments(text: str) -> list[str]:
+    """Return the assignments in a list such as `a=1,b=2`; no assignments for other text."""
     parts = [part.strip() for part in lexer.split_outside_brackets(text, ",")]
-    are_assignments = all(equals and is_name(name) for name, equals, _ in map(split_assignment, parts))
-    return parts if len(parts) > 1 and are_assignments else []
+    return parts if all(equals and is_name(name) for name, equals, _ in map(split_assignment, parts)) else []
+
+
+def _value_options(assignments: Iterable[str]) -> str:
+    """Return the options that give variables these values."""
+    return " ".join(f"--{name} {value.strip()}" for name, _, value in map(split_assignment, assignments))
 
 
 def _unknown_option_error(command: Command, name: str, value: str | None, words: Sequence[str]) -> BadInput:
@@ -719,14 +726,19 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     if extra.startswith("--") and equals != ":":
         raise BadInput(f"unexpected argument `{extra}`; options go {'without quotes' if ' ' in extra else 'before --'}")
     if command.takes_values and (equals or extra.startswith("-")) and is_name(name):
-        raise BadInput(f"unexpected argument `{extra}`; to set a variable, use `--{name} {value or 2}`")
+        options = _value_options(_assignments(extra)) or f"--{name} {value or 2}"
+        raise BadInput(f"unexpected argument `{extra}`; to set a variable, use `{options}`")
     if extra[:1] in _DASHES and is_name(name.lstrip(f"{_DASHES}-")):
         raise BadInput(f"unexpected argument `{extra}`; options begin with hyphens: --{extra.lstrip(f'{_DASHES}-')}")
+    for flag, each in command.options.items():
+        is_meant = extra.isidentifier() if flag == "--wrt" else extra.isdecimal() and flag == "--port"
+        if extra in each.choices or is_meant:
+            raise BadInput(f"unexpected argument `{extra}`; did you mean {flag} {extra}?")
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
-    for flag, each in command.options.items():
-        if extra in each.choices or (flag == "--wrt" and extra.isidentifier()):
-            raise BadInput(f"unexpected argument `{extra}`; did you mean {flag} {extra}?")
+    if "--at" in command.options and is_signed_number(extra):
+        words = "several points are a range, such as --x 0:10:101, or a file: --at FILE"
+        raise BadInput(f"unexpected argument `{extra}`; {words}")
     words = f"{command.name} takes one expression, in quotes, such as"
     raise BadInput(f'unexpected argument `{extra}`; {words} "x*y"; several are written as one list, "[x*y, x + y]"')
 

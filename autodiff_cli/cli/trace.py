@@ -20,7 +20,7 @@ from autodiff_cli.cli import command_line as cli
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.environment import BadInput, Environment, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_name, is_signed_number
 from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, number_formats
 
 if TYPE_CHECKING:
@@ -214,10 +214,10 @@ def trace(
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
     format_name = _select_format(format_, environment.json, output)
     if data and row is None:
-        raise BadInput(
-            f'unexpected argument `{data[0]}`; put an expression in quotes, such as autodiff trace "x*y"; '
-            "to trace the loss at a row of a data file, add --row N"
-        )
+        hint = 'put an expression in quotes, such as autodiff trace "x*y"; '
+        hint = "a number is the value of a variable, as in --x 3; " if is_signed_number(data[0]) else hint
+        rows = "to trace the loss at a row of a data file, add --row N"
+        raise BadInput(f"unexpected argument `{data[0]}`; {hint}{rows}")
     value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     call = call._replace(values=value_texts)
     uncertain = {cli.UNCERTAIN: cli.UNCERTAIN} if errors else {}

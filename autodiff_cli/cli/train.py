@@ -298,7 +298,7 @@ def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call,
     """
     for name in user_names:
         text = call.values.get(name, "")
-        if text in columns and name not in columns and not cli.commands_with_option(f"--{name}"):
+        if text in columns and name not in columns and not cli.explain_option(call.command, f"--{name}", text):
             raise BadInput(
                 f"`{text}` is a column of the data; for another name in the model, use --column {name}={text}"
             )

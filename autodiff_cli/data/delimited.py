@@ -270,6 +270,8 @@ class DelimitedText:
                     raise DataError(f"{location}: a quote that opens in this row is never closed")
                 if len(cells) == len(self.header) + 1 and not cells[-1]:  # some programs end rows with a delimiter
                     cells.pop()
+                elif len(cells) == len(self.header) - 1 and not self.header[-1].strip():  # or only the header
+                    cells.append("")
                 if cells:
                     yield Record(f"line {lines.number - record_lines + 1}", cells)
         except (csv.Error, OSError, EOFError, zlib.error) as error:

@@ -25,7 +25,7 @@ from typing import BinaryIO, cast
 
 from autodiff_cli.language.errors import InputError, join_words, pluralize
 from autodiff_cli.language.lexer import canonical_name, split_assignment
-from autodiff_cli.options import at_least, check_fields, option
+from autodiff_cli.options import as_list, at_least, check_fields, option
 
 # Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
 MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
@@ -381,7 +381,7 @@ class FileOptions:
             if parse_datetime(datetime(2003, 2, 1).strftime(pattern), pattern) is None or "%" not in pattern:
                 raise DataError(f"--date-format is a format such as DD/MM/YYYY or %d/%m/%Y, not `{written}`")
         try:
-            "".encode(self.encoding or "utf-8")  # encodings such as base64 are not of text
+            "".encode("utf-8" if self.encoding is None else self.encoding)  # encodings such as base64 are not of text
         except (LookupError, ValueError):
             raise DataError(f"--encoding: there is no encoding `{self.encoding}`") from None
         for flag, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):
@@ -403,11 +403,10 @@ class FileOptions:
     def renamed_columns(self) -> dict[str, str]:
         """The new names of columns, by the names in the file."""
         new_names: dict[str, str] = {}
-        words = [self.column] if isinstance(self.column, str) else self.column or ()
-        if isinstance(words, Mapping):
-            words = [f"{name}={original}" for name, original in words.items()]
+        names = self.column
+        words = [f"{new}={old}" for new, old in names.items()] if isinstance(names, Mapping) else as_list(names)
         for word in words:
-            name, equals, original = split_assignment(word)
+            name, equals, original = split_assignment(str(word))
             name, original = canonical_name(name), canonical_name(original.strip().strip('"'))
             if not (equals and name and original):
                 raise DataError(f'--column takes NAME="Original", not `{word}`')

@@ -249,9 +249,8 @@ class JsonLines(ArrowFormat):
 
         table = self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0, {})
         if table.num_rows == 1 and all(pa.types.is_list(cells.type) for cells in table.columns):
-            raise DataError(
-                f"{self._source.name}: JSON data must have one object per line, with single values, not lists of values"
-            )
+            words = "one object per line, with single values, not lists of values; in Python, `json.load` reads these"
+            raise DataError(f"{self._source.name}: JSON data must have {words}")
         types = [pa.timestamp("us") if self._holds_times(cells) else cells.type for cells in table.columns]
         return pa.schema([*zip(table.column_names, types, strict=True)])
 
@@ -436,7 +435,8 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
     start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)
     is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
     if re.match(rb"\[\s*\{", start):
-        raise DataError(f"{source.name}: JSON data must have one object per line, not a list of objects")
+        words = "one object per line, not a list of objects; `jq -c '.[]' FILE > NEW.jsonl` writes these"
+        raise DataError(f"{source.name}: JSON data must have {words}")
     lines = JsonLines if is_json else None
     typed = next((kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)), lines)
     if typed is None:
@@ -458,7 +458,7 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> tuple[ByteSource, s
     """Return a sheet of a workbook as text with columns separated by commas, one line for each row, and which it is.
 
     Args:
-        sheet: the name of the sheet; by default the first one.
+        sheet: the name of the sheet; by default the first one with cells.
 
     Raises:
         DataError: for other zip files, damaged or exorbitant workbooks, and if there is no such sheet.
@@ -474,8 +474,8 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> tuple[ByteSource, s
             if unpacked_bytes > max(_MAX_UNPACKING * len(content), _MAX_SHEET_CHARS):
                 raise DataError(f"{source.name}: this workbook unpacks to {unpacked_bytes:,} bytes, too many")
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-            names = book.sheetnames
-            name = names[0] if sheet is None else sheet
+            names = [table.title for table in book.worksheets]  # without sheets that are charts
+            name = next((each for each in names if any(book[each].values)), names[0]) if sheet is None else sheet
             if name not in names:
                 raise DataError(f"{source.name}: there is no sheet `{name}`; the sheets are {', '.join(names)}")
             for row in book[name].iter_rows(values_only=True):

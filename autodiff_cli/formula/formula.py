@@ -305,10 +305,9 @@ class Formula:
         """Return the error for an array of this shape as the value of a variable that is a number, or smaller."""
         if name in self.shapes:
             return self._declared_shape_error(name, shape)
-        return ExpressionError(
-            f"`{name}` is a number here, not an array; to make it an array, declare its shape",
-            suggestion=self.with_declarations({name: shape}),
-        )
+        points = f"`autodiff grad` takes several points as a range, --{name} START:STOP:COUNT"
+        words = f"`{name}` is a number here, not an array; {points}; to make it an array, declare its shape"
+        return ExpressionError(words, suggestion=self.with_declarations({name: shape}))
 
     def with_declarations(self, shapes: Mapping[str, Shape]) -> str:
         """Return the text with declarations of shapes before it; the declarations alone if the text is long."""

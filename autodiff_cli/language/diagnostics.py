@@ -240,6 +240,17 @@ def foreign_notation(mistake: Mistake) -> Message | None:
     return None
 
 
+def _wolfram_notation(mistake: Mistake) -> Message | None:
+    """Return the message for products of functions with square brackets, as in `2 Sin[x] Cos[x]`; None for others."""
+    text, calls = mistake.text, re.findall(r"\b([A-Z]\w*)\[", mistake.text)
+    are_brackets_of_calls = bool(calls) and len(calls) == text.count("[") == text.count("]")
+    if not are_brackets_of_calls or not all(ops.overloads(name.lower()) for name in calls):
+        return None
+    ours = re.sub(r"\b[A-Z]\w*\[", lambda call: f"{call[0][:-1].lower()}(", text).replace("]", ")")
+    product = re.sub(r"(?<=[\w)]) +(?=[\w(])", "*", ours.strip())
+    return "functions take round brackets, and multiplication is written `*`", errors.if_quotable(product, None)
+
+
 def _power_of_function(mistake: Mistake) -> Message | None:
     """Return the message for `sin^2(x)`, `sin²x` and `sin^-1(x)`, at the lexeme after the exponent; None for others."""
     text, before, lexeme = mistake.text, mistake.before, mistake.lexeme
@@ -372,6 +383,12 @@ def _misplaced_sign(mistake: Mistake) -> Message | None:
     """Return the message for `=` where it is not allowed; None for other lexemes."""
     if mistake.lexeme.type != "EQUAL":
         return None
+    parts = split_outside_brackets(mistake.text.strip().removeprefix("[").removesuffix("]"), ",;\n")
+    equations = [re.sub(r"(?<![=<>!~])=(?!=)", "==", part.strip()) for part in parts]
+    is_first = "=" not in mistake.text[: mistake.lexeme.start]
+    if is_first and len(parts) > 1 and all(each.count("==") == 1 for each in equations):
+        listed = errors.if_quotable(f"[{', '.join(equations)}]", "==")
+        return "equations are written with `==`, several of them as one list", listed
     return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
 
 
@@ -430,11 +447,16 @@ def _comma_outside_brackets(mistake: Mistake) -> Message:
         if _DIGITS_WITH_POINT.fullmatch(whole):
             whole = whole.replace(".", "")
         if whole.isdigit() and "." not in decimals:
-            return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
+            words = f"numbers have a decimal point, not a comma; an array is `[{whole}, {decimals}]`"
+            return words, f"{whole}.{decimals}"
     first, *others = (part.strip() for part in split_outside_brackets(text, ","))
     if not any(others):
         return "nothing follows this comma; leave it out", errors.if_quotable(first, None)
-    is_list = mistake.before and re.search("[~;]|(?<![=<>!])=(?!=)", text) is None
+    if re.match(r"\s*[^\W\d]\w*\s*=(?!=)", text):
+        return "a semicolon ends the binding of a name", ";"
+    if "~" in text:
+        return "a text has one model; to compare several, put each in its own quotes", None
+    is_list = mistake.before and re.search(";|(?<![=<>!])=(?!=)", text) is None
     is_list = is_list and not (others[0].isidentifier() and others[0] in first)  # `x^2, x` is for x in other tools
     row = errors.if_quotable(f"[{text.strip()}]", None) if is_list else None
     return "several formulas are one list, in square brackets", row
@@ -502,8 +524,9 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
 
 # Functions that explain a mistake, or return None; the first message is shown.
 _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
-    foreign_notation, _quotation_mark, _power_of_function, _unknown_character, _foreign_operator, _missing_operator,
-    _misplaced_sign, _misplaced_separator, _brackets_without_partner, _reserved_word, _missing_operand,
+    foreign_notation, _wolfram_notation, _quotation_mark, _power_of_function, _unknown_character, _foreign_operator,
+    _missing_operator, _misplaced_sign, _misplaced_separator, _brackets_without_partner, _reserved_word,
+    _missing_operand,
 )  # fmt: skip
 
 

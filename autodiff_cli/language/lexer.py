@@ -29,9 +29,9 @@ MAX_NUMBER_LENGTH = 4000  # characters; Python itself refuses to read integers o
 MAX_EXPONENT_DIGITS = 18  # digits in the exponent of ten, so that it fits 64 bits
 # A date from its first `-` on, after a year: texts are searched for a character much faster than for digits.
 _AFTER_YEAR = r"-(?<![\w.]\d{4}-)(?<=(?:19|20)\d\d-)(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?![\w.])"
-_DATE_ADVICE = (
+DATE_ADVICE = (
     "this is a date, but a number is needed: write the seconds since the time that `autodiff data` shows for its "
-    "column; in --where, write the date in quotes, '{}'; write a difference with blanks"
+    "column; in --where, write the date in quotes, '{}'"
 )
 _SIGNED_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 END = "$END"
@@ -160,7 +160,8 @@ class Lexemes:
         for match in re.finditer(_AFTER_YEAR, self.text):
             start, starts = match.start() - len("2024"), [start for start, _ in self._spans]
             if start in starts:  # the date is not in quotes or in a comment
-                return self.error(_DATE_ADVICE.format(self.text[start : match.end()]), starts.index(start))
+                words = DATE_ADVICE.format(self.text[start : match.end()])
+                return self.error(f"{words}; write a difference with blanks", starts.index(start))
         return None
 
     def to_list(self) -> list[Lexeme]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from autodiff_cli import ops
 from autodiff_cli.graph.node import Op, Shape, get_op
-from autodiff_cli.language import parser
+from autodiff_cli.language import lexer, parser
 from autodiff_cli.language.errors import ExpressionError, if_quotable, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
 from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
@@ -123,17 +123,11 @@ def replace_column_terms(code: Code, names: ResolvedNames, columns: ColumnNames)
 
 
 def names_compared_with_text(lexemes: Lexemes) -> set[str]:
-    """Return the names that the text compares with quoted text."""
+    """Return the names of which the text says that they are equal to quoted text, or that they are not."""
     types, words = lexemes.types, lexemes.words
-    names = set()
-    for k, kind in enumerate(types):
-        if kind != "TEXT":
-            continue
-        if k > 1 and (types[k - 2], types[k - 1]) == ("NAME", "COMPARE"):
-            names.add(words[k - 2])
-        if types[k + 1 : k + 3] == ["COMPARE", "NAME"]:
-            names.add(words[k + 2])
-    return names
+    equalities = [k for k, word in enumerate(words) if parser.OPERATOR_ALIASES.get(word, word) in ("==", "!=")]
+    sides = [(a, b) for k in equalities for a, b in ((k - 1, k + 1), (k + 1, k - 1))]
+    return {words[a] for a, b in sides if (types[a], types[b]) == ("NAME", "TEXT")}
 
 
 def _column_leaf(
@@ -275,6 +269,7 @@ class _Resolver:
             self.define(statement, name, statement.parameters)
         else:
             self.check_bound_once(statement, name)
+            self.note_constant(self.lexemes.words[name])
             self.check(statement.code)
             self.defined_names.add(self.lexemes.words[name])
             return
@@ -287,8 +282,8 @@ class _Resolver:
         first = self.names.binding_statements[word]
         if first is not statement:
             assert first.name is not None
-            raise self.lexemes.error(f"`{word}` is bound twice; first in {self.lexemes.place(first.name)}", name)
-        self.note_constant(word)
+            place = f"first in {self.lexemes.place(first.name)}"
+            raise self.lexemes.error(f"`{word}` is bound twice; {place}; equations are one list, with `==`", name)
 
     def note_constant(self, name: str) -> None:
         """Record a name that hides the constant of the same name, for a note."""
@@ -340,7 +335,6 @@ class _Resolver:
                 raise self.lexemes.error(f"the parameters of a function must be names, as in `{word}(t) = t^2`", number)
             if parameter.text in names:
                 raise self.lexemes.error(f"`{word}` has two parameters named `{parameter.text}`", number)
-            self.note_constant(parameter.text)
             names[parameter.text] = None
         self.check(statement.code, names)
         self.names.functions[word] = FunctionDefinition(word, tuple(names), statement.code)
@@ -523,16 +517,16 @@ def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
     if re.search(r"^Q\($|^\w+\[$", "".join(lexemes.words[max(number - 2, 0) : number])):  # `Q("a b")`, `df["a b"]`
         words = "a column is written by its name alone, in backticks if it is not one word"
         return lexemes.error(words, number, quote_name(lexemes.words[number][1:-1]))
+    if re.search(r"\d[-/:]\d|\d\.\d+\.\d", quoted := lexemes.words[number][1:-1]):
+        return lexemes.error(lexer.DATE_ADVICE.format(quoted), number)
     words = "quoted text can only be compared with a column of text, by `==` or `!=`, as in `group == 'A'`"
-    if not texts:
-        return lexemes.error(f"{words}; there is no column of text here", number)
     if lexemes.types[number - 1] == "EQUAL":
         return lexemes.error(words, number - 1, "==")
     is_compared = lexemes.types[max(number - 2, 0) : number] == ["NAME", "COMPARE"]
     name = lexemes.words[number - 2] if is_compared else ""
     close = suggest(name, texts) if name and name not in texts else None
     listed = ", ".join(f"`{name}`" for name in texts)
-    columns = f"; columns of text: {listed}" if len(listed) <= MAX_LIST_LENGTH else ""
+    columns = f"; columns of text: {listed}" if 0 < len(listed) <= MAX_LIST_LENGTH else ""
     return lexemes.error(words + columns, number, close and quote_name(close))
 
 

@@ -21,14 +21,14 @@ from autodiff_cli.autodiff.arbitrary_precision import BallFunction, bits_for_dig
 from autodiff_cli.autodiff.unrolling import unroll
 from autodiff_cli.data.json_records import NOT_IN_DOCUMENT
 from autodiff_cli.formula.formula import Formula, as_mapping
-from autodiff_cli.graph.node import ZERO, Node
-from autodiff_cli.graph.tape import substitute
+from autodiff_cli.graph.node import ZERO, Node, is_literal
+from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, format_names, pluralize
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
 from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
 from autodiff_cli.solving import MAX_BOXES, proof
-from autodiff_cli.solving.search import Boxes, Search, System, kind_by_surroundings, kinds_of_points
+from autodiff_cli.solving.search import Boxes, Search, System, enclosure_function, kind_by_surroundings, kinds_of_points
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # working precision of proofs in bits, if the results are floats
@@ -550,7 +550,8 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
             lower_bounds = system.lower_bounds(undecided)
             least.append(float(lower_bounds.min()))
             rivals = undecided.select(lower_bounds < most)  # boxes with equal values cannot take a point's place
-            is_attained &= bool(system.enclose_objective(rivals.lower, rivals.upper).is_continuous.all())
+            is_continuous = system.enclose_objective(rivals.lower, rivals.upper).is_continuous.all()
+            is_attained &= bool(is_continuous) or _has_finitely_many_values(output, system, problem.domain)
         order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
         best = [n for n, i in enumerate(order) if bounds[i][0] <= most and not ball.as_ball(values[i]) > lowest]
         exact = [] if len(undecided) else [values[order[n]] for n in best]
@@ -564,6 +565,14 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
             is_maximum=is_maximum,
             **problem.record,
         )
+
+
+def _has_finitely_many_values(objective: Node, system: System, domain: proof.Domain) -> bool:
+    """Whether a formula is constant between jumps, such as those of `floor(x)`, and the domain has finitely many."""
+    lower, upper, *_ = domain.floats()
+    nodes = enclosure_function(system.names, topological_order([objective]))(lower, upper)
+    is_finite = bool(np.isfinite(nodes.upper - nodes.lower).all())
+    return is_finite and all(is_literal(slope, 0) for slope in system.equations)
 
 
 def _kind_in_region(

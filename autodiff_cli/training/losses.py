@@ -25,7 +25,7 @@ from autodiff_cli.ops import functions
 from autodiff_cli.ops.arithmetic import abs_, where
 from autodiff_cli.ops.functions import exp, hypot, log, log1p, sigmoid, sinh, softplus, sqrt, square
 from autodiff_cli.ops.structural import dot, logsumexp, sum_
-from autodiff_cli.options import OptionError, unknown_choice
+from autodiff_cli.options import OptionError, as_list, unknown_choice
 
 # Names of leaves. They contain blanks, so no name in a model can collide with them.
 RESIDUAL_SCALE = "scale of residuals"  # the unit in which robust losses measure residuals; theta of counts
@@ -295,11 +295,10 @@ def parse_priors(source: Mapping[str, str] | Iterable[str] | None) -> dict[str, 
     (('m',), 'normal(m, 2)')
     """
     priors: dict[str, Prior] = {}
-    texts = [source] if isinstance(source, str | int | float) else source or ()
     pairs = (
-        [(quote_name(str(name)), text) for name, text in texts.items()]
-        if isinstance(texts, Mapping)
-        else (split_assignment(str(text), "~")[::2] for text in texts)
+        [(quote_name(str(name)), text) for name, text in source.items()]
+        if isinstance(source, Mapping)
+        else (split_assignment(str(text), "~")[::2] for text in as_list(source))
     )
     for target, text in pairs:
         if not (is_name(target) or is_level_name(target)) or not str(text).strip():

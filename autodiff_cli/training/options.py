@@ -25,6 +25,7 @@ from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, canonical_names, is_name, split_assignment
 from autodiff_cli.options import FRACTION, NOT_NEGATIVE, POSITIVE, OptionError, at_least, excludes, needs, one_of
+from autodiff_cli.system import read_tables
 from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, Prior, parse_priors
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS, SCHEDULES, Epoch, parse_schedule
 
@@ -104,17 +105,21 @@ def describe_bounds(bounds: BoundPair) -> str:
 
 
 def check_confidence_level(level: float) -> float:
-    """Return a confidence level between 0 and 1; values from 1 to 100 are read as percentages.
+    """Return a confidence level between 0 and 1; values from 5 to 100 are read as percentages.
 
-    Raises OptionError for any other number.
+    Raises OptionError for any other number: below 5, it may be meant as a number of standard deviations.
 
     >>> check_confidence_level(95)
     0.95
     """
     level = schema.convert_plain_value(level, float, "a confidence level")
+    if 1 < level < 5:
+        percent, normal = f"{level / 100:.7g} for {level:.7g} %", math.erf(level / math.sqrt(2))
+        meant = f"{percent}, or {normal:.7g} for {level:.7g} standard deviations"
+        raise OptionError(f"a confidence level of {level:.7g} is unclear: write {meant}")
     share = level / 100 if 1 < level < 100 else level
     if not 0 < share < 1:
-        raise OptionError(f"a confidence level must be between 0 and 1 (or 0 and 100 %), not {level:.15g}")
+        raise OptionError(f"a confidence level must be between 0 and 1 (or 5 and 100 %), not {level:.15g}")
     return share
 
 
@@ -122,6 +127,8 @@ def canonicalize_names(option: str, values: Mapping[str, Any] | None) -> dict[st
     """Return the values of an option by canonical names. Raises OptionError if they are not a mapping."""
     if values is not None and not hasattr(values, "items"):
         raise OptionError(f"{option} must be a mapping of names to values, not {type(values).__name__}")
+    for name in values or ():
+        schema.convert_plain_value(name, str, f"{option}: a name")
     return {} if values is None else canonical_names(values.items())
 
 
@@ -136,8 +143,7 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
     {'half': 'ln(2)/b', 'a*b': 'a*b'}
     """
     quantities: dict[str, str] = {}
-    texts = [source] if isinstance(source, str) or not isinstance(source, Iterable) else source
-    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
+    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, schema.as_list(source))
     for name, text in pairs:
         schema.convert_plain_value(name, str, "the name of a derived quantity")
         quantity = schema.convert_plain_value(text, str, "a derived quantity").strip()
@@ -546,17 +552,10 @@ class ComparisonOptions(FitOptions):
     )
 
 
-_EFFECTS_ARE_NOT_SAVED = "a checkpoint holds a fit without random effects"
-_ENDS_AT_MAXIMUM = "the fit ends when second derivatives prove a maximum"
-
 # The options of a fit that cannot be combined.
 COMBINATIONS = (
     needs("x_sigma", "sigma", "x_sigma needs sigma: errors in x are added to errors in y"),
-    *excludes("x_sigma", {"family": "errors in x need least squares"}),
-    *excludes("weights", {"sigma": "weights are 1/sigma², so give only one"}),
     needs("absolute_sigma", "sigma", "absolute_sigma needs sigma"),
-    *excludes("family", {"loss": "a family determines its loss"}),
-    *excludes("likelihood", dict.fromkeys(("family", "loss"), "the model itself is the negative log-likelihood")),
     schema.Restriction(
         "backend",
         lambda explicit: explicit["backend"] == "llvm" and not has_compiler(),
@@ -567,62 +566,20 @@ COMBINATIONS = (
         lambda explicit: explicit.get("optimizer") in ("lm", "lbfgs"),
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
     ),
-    *excludes(
-        "priors",
-        {
-            "l1": "a penalty is a prior of its own",
-            "l2": "the penalty is a normal prior of its own",
-            "x_sigma": "the effective variance is not a likelihood",
-            "profile": "a profile uses the likelihood without priors",
-            "bootstrap": "resamples ignore priors",
-            "batch_size": "the posterior mode needs all rows at every step",
-        },
-    ),
     schema.Restriction(
         "priors",
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
     ),
     needs("laplace", "priors", 'laplace needs the distribution of the effects as a prior: "u[tree] ~ normal(0, s)"'),
-    *excludes(
-        "laplace",
-        {
-            "posterior": "the posterior draws the effects, which laplace integrates out",
-            "stream": "the rows must be in memory",
-            "cluster": "the rows must be on this machine",
-            "validation": "the marginal likelihood needs all rows",
-            "checkpoint": _EFFECTS_ARE_NOT_SAVED,
-            "resume": _EFFECTS_ARE_NOT_SAVED,
-            "diagnosis": "it examines networks",
-            "tolerance": _ENDS_AT_MAXIMUM,
-            "epochs": _ENDS_AT_MAXIMUM,
-        },
-    ),
     needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
-    *excludes(
-        "posterior",
-        {
-            "x_sigma": "the effective variance is not a likelihood",
-            "validation": "a posterior needs all rows",
-            "batch_size": "a posterior needs all rows",
-            "cluster": "the sampler runs on this machine",
-        },
-    ),
     needs(
         "patience", "validation", "patience needs validation, such as --validation 0.2: it waits for that loss to fall"
     ),
     needs("min_delta", "patience", "min_delta needs patience: it is the decrease of the loss that patience waits for"),
     needs("bootstrap_method", "bootstrap", "bootstrap_method needs bootstrap, the number of resamples"),
     needs("checkpoint_every", "checkpoint", "checkpoint_every needs checkpoint, the file to write"),
-    *excludes("starts", dict.fromkeys(("checkpoint", "resume"), "a checkpoint holds a single fit")),
-    *excludes(
-        "cluster",
-        {
-            "stream": "the workers hold the rows",
-            "batch_size": "a mini-batch needs rows from all workers; without a batch size, every step uses all rows",
-            "bootstrap": "a resample needs rows from all workers; use profile for intervals",
-        },
-    ),
+    *itertools.chain(*itertools.starmap(excludes, read_tables(__file__, "exclusive_options.toml").items())),
 )
 
 # The options that only gradient methods use.

@@ -346,6 +346,18 @@ def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
         opened(content, sheet="other")
 
 
+def test_the_first_sheet_of_a_workbook_is_the_first_one_with_cells(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.create_chartsheet("chart", 0).add_chart(openpyxl.chart.LineChart())
+    book.create_sheet("numbers").append(["u", "v"])
+    book.save(tmp_path / "book.xlsx")
+    content = (tmp_path / "book.xlsx").read_bytes()
+    assert opened(content).names == ("u", "v")
+    with pytest.raises(DataError, match="no sheet `chart`; the sheets are Sheet, numbers"):
+        opened(content, sheet="chart")
+
+
 GIVEN: dict[str, Any] = {
     "delimiter": ";", "decimal": ",", "comment": "%", "no_header": True, "skip": 1, "units_row": True,
     "encoding": "latin-1", "sheet": "Sheet",
@@ -562,6 +574,12 @@ def test_cells_below_no_name_are_noted(content: str, message: str | None) -> Non
     except DataError as error:
         found = str(error)
     assert (found == "") if message is None else re.search(message, found)
+
+
+@each("text", ["x,y,\n1,2,\n3,4,\n", "x,y,\n1,2\n3,4\n", "x;y;\n1;2;\n3;4\n", "x,y\n1,2,\n3,4\n"])
+def test_lines_may_end_with_a_delimiter(text: str) -> None:
+    file = opened(text)
+    assert (column(file, "x"), column(file, "y"), file.notes[1:]) == ([1, 3], [2, 4], [])
 
 
 def test_cells_beyond_the_header_and_a_short_first_row_are_not_passed_over() -> None:

@@ -111,7 +111,7 @@ def test_rows_that_are_left_out_are_counted_over_all_files(tmp_path: Path) -> No
         (b"1,2\n3,4\n", "standard input: the first line holds numbers, not column names"),
         (b"x,y\n1,\xff\n", 'line 2, column `y`: "ÿ" is not a number'),
         (b"x,y\n1,13/02/2024\n", 'line 2, column `y`: "13/02/2024" is not a number; if it is a date, .*--date-format'),
-        (b'[{"x": 1, "y": 2}]', "JSON data must have one object per line, not a list of objects"),
+        (b'[{"x": 1, "y": 2}]', r"not a list of objects; `jq -c '\.\[\]' FILE > NEW\.jsonl` writes these"),
         (b'{"x": [1, 2], "y": [2, 4]}', "JSON data must have one object per line, with single values"),
         (b'{"x": 1}\n{"x": null}\n\n{"x": "2"}', 'line 4, column `x`: "2" is text, but the column holds a number'),
         (b'{"x": 1, "y": true}\n{"y": 0}', "line 2, column `y`: 0 is a number, but the column holds true or false"),

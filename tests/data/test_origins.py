@@ -45,6 +45,14 @@ def test_predictions_count_dates_as_the_fit_does(is_saved_in_python: bool, tmp_p
     assert prediction(model, "--day", "2024-01-03") == AT_DAY_3
 
 
+@pytest.mark.parametrize("condition", ["day > '2024-01-02'", "'2024-01-02' < day", "'1/2/2024' <= day < '1/5/2024'"])
+def test_the_order_of_dates_in_a_model_is_that_of_their_seconds(condition: str, tmp_path: Path) -> None:
+    (path := tmp_path / "days.csv").write_text(DAYS)
+    with pytest.raises(ad.ExpressionError, match="this is a date, but a number is needed: write the seconds since"):
+        ad.fit(f"y ~ a + b*({condition})", path)
+    assert ad.fit("y ~ a + b*(day > 86400)", path).parameters == pytest.approx({"a": 2, "b": 4})
+
+
 def test_fits_of_groups_and_comparisons_know_the_origin_too(tmp_path: Path) -> None:
     path = tmp_path / "days.csv"
     path.write_text(DAYS)

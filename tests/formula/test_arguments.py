@@ -119,6 +119,10 @@ def test_names_and_texts_are_texts() -> None:
         for use in (ad.fit, ad.Objective, lambda model, data: ad.fit_by(model, data, "x")):
             with pytest.raises(TypeError, match="a model must be text, not"):
                 use(given, LINE)
+            with pytest.raises(TypeError, match="a model must be text, not"):
+                use(given, "no file")
+    with pytest.raises(TypeError, match="a model must be text, not dict"):
+        ad.fit(LINE, "y ~ a*x")  # type: ignore[arg-type]
     for given in wrong[1:]:
         with pytest.raises(TypeError, match="a point or a direction must be a mapping"):
             ad.parse("x")(given)

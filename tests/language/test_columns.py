@@ -99,6 +99,8 @@ def test_what_is_printed_reads_back(text: str) -> None:
         ("group == `my city`", 1, "`group` is a column of text; it can only be compared with quoted text", None),
         ("t == 'A'", 6, "columns of text: `group`, `my city`", None),
         ("grop == 'A'", 9, "quoted text can only be compared with a column of text", "group"),
+        ("t > '2020-01-31'", 5, "this is a date, but a number is needed: write the seconds", None),
+        ("group < '31.1.2020 12:00'", 1, "`group` is a column of text", None),
         ("t + 'A'", 5, "quoted text can only be compared with a column of text", None),
         ("1 < group == 'A'", 5, "`group` is a column of text; it can only be compared with quoted text", None),
         ("group == 'A' == 1", 1, "`group` is a column of text; it can only be compared with quoted text", None),

@@ -48,6 +48,10 @@ BAD = [
     # a date would be a difference
     ("x > 2024-01-31", 1, 5, "this is a date, but a number is needed", None),
     ("x +\n1999-12-01*y", 2, 1, "this is a date, but a number is needed", None),
+    # functions of Mathematica
+    ("2 Sin[x] Cos[x]", 1, 3, "functions take round brackets, and multiplication is written", "2*sin(x)*cos(x)"),
+    ("x Exp[-x^2] Sin[Sqrt[2 x]]", 1, 3, "functions take round brackets", "x*exp(-x^2)*sin(sqrt(2*x))"),
+    ("v[0] Sin[x]", 1, 6, "multiplication is written `*`", "v[0]*Sin"),
     # implicit multiplication
     ("2x", 1, 2, "expected an operator before `x`", "2*x"),
     ("2 x", 1, 3, "expected an operator before `x`", "2*x"),
@@ -144,6 +148,11 @@ BAD = [
     ("a = 1\n(x)\n+ y", 2, 1, "in brackets", None),
     ("x = y = 2", 1, 7, "use `==` to compare", "=="),
     ("2 = x", 1, 3, "use `==` to compare", "=="),
+    ("x + y = 3; x - y = 1", 1, 7, "several of them as one list", "[x + y == 3, x - y == 1]"),
+    ("[x + y = 3, x - y = 1]", 1, 8, "several of them as one list", "[x + y == 3, x - y == 1]"),
+    ("y = 2; x + y = 3", 1, 14, "use `==` to compare", "=="),
+    ("x + y = 3; x >= 1", 1, 7, "use `==` to compare", "=="),
+    ("y = 2*x; y = x + 1; y", 1, 10, "`y` is bound twice; first in line 1, column 1; equations are one list", None),
     ("where(x = 1, 2, 3)", 1, 9, "use `==` to compare", "=="),
     ("x :=  2", 1, 3, "`:=` is not in the language", "="),
     # models
@@ -170,6 +179,9 @@ BAD = [
     ("x + * y", 1, 5, f"unexpected `*`; {OPERAND}", None),
     ("x, y", 1, 2, "several formulas are one list", "[x, y]"),
     ("x, y; z", 1, 2, "several formulas are one list", None),
+    ("a = 2, a*x", 1, 6, "a semicolon ends the binding of a name", ";"),
+    ("1 + sqrt[3](x)", 1, 12, "an n-th root is written `root(x, n)`", "root(x, 3)"),
+    ("y ~ a*x, y ~ b*x^2", 1, 8, "a text has one model; to compare several, put each in its own quotes", None),
     ("[1, 2], [3, 4]", 1, 7, "several formulas are one list", "[[1, 2], [3, 4]]"),
     ("f(x) := x^2", 1, 6, "`:=` is not in the language", "="),
     ("1,5*x", 1, 2, "numbers have a decimal point", "1.5"),
@@ -297,7 +309,7 @@ BAD = [
     ("y ~ a*df['my col']", 1, 10, "a column is written by its name alone", "`my col`"),
     ("y ~ a*df$x", 1, 9, "a column or a variable is written by its name alone", "x"),
     ("$A$1 + 2", 1, 1, "a cell is a name here", "A1"),
-    ("Sin[2 x]", 1, 7, "multiplication is written `*`", "2*x"),
+    ("Sin[2 x]", 1, 7, "functions take round brackets", "sin(2*x)"),
     ("ArcTan[x, y]", 1, 1, "its arguments go in round brackets", None),
     ("(x) => x*x", 1, 5, "a function without a name is not in the language", "x*x"),
     ("[x^2; x*y]", 1, 5, "commas separate the elements of an array", ","),
@@ -674,7 +686,7 @@ HABITS = {
     r"\sqrt[3]{x}": math.cbrt(3), r"x \cdot y": 15.0, "$x^2$": 9.0, "1_000_000*x": 3e6,
     "median([x, y])": None, "cumsum(x)": None, "sort(x)": None, "linspace(0, 1, 5)": None, "mse(x, y)": None,
     "lim_{x->0} x": None, "sum_{i=1}^n x": None, "dy/dx = x^2": None, "x*y -x 1": None, "x' + 1": None, "3i + x": None,
-    "x^2 where x=3": None, "sum([1 2; 3 4])*x": 30.0, "y = x^2, y": None,
+    "x^2 where x=3": None, "sum([1 2; 3 4])*x": 30.0, "y = x^2, y": 9.0,
 }  # fmt: skip
 
 

@@ -308,7 +308,9 @@ def test_constants_are_not_variables_unless_they_are_declared_or_bound() -> None
         ("e*x", ["e"], ["`e` is a variable here, not the constant 2.71828…"]),
         ("x", ["e"], []),
         ("pi = 3; pi*x", [], ["`pi` is a variable here, not the constant 3.14159…"]),
-        ("f(inf) = inf + 1; f(x)", [], ["`inf` is a variable here, not the constant"]),
+        ("inf = 3; inf*x", [], ["`inf` is a variable here, not the constant"]),
+        ("f(e) = e^2; f(x) + e", [], []),  # the parameter `e` is one in `f` only
+        ("e(t) = t^2; e(x)", [], []),
     ],
 )
 def test_notes(text: str, variables: list[str], notes: list[str]) -> None:

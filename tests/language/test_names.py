@@ -102,9 +102,9 @@ def test_the_prefix_of_a_library_changes_no_translation(name: str) -> None:
     assert translate_call(f"jax.numpy.{name}", "(x)", 1) == translate_call(name, "(x)", 1)
 
 
-@each("name", FOREIGN_CONSTANTS)
+@each("name", [f"math.{name}" if name in CONSTANTS else name for name in FOREIGN_CONSTANTS])
 def test_a_constant_of_another_language_is_named_as_it_is_here(name: str) -> None:
-    ours = FOREIGN_CONSTANTS[name].strip("`")
+    ours = FOREIGN_CONSTANTS[name.removeprefix("math.")].strip("`")
     assert not read(ours).leaves
     assert f"the constant is written `{ours}`" in run_cli(["grad", f"{name}*x", "--x", "2"]).stderr
     assert name.isupper() or f"written `{ours}`" in run_cli(["grad", "x", "--x", name]).stderr

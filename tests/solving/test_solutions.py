@@ -714,7 +714,10 @@ def test_points_and_bounds_are_what_samples_near_them_say(text: str, is_maximum:
         ("-abs(x) + where(x > 0, 1, 0)", (-1, 4), True),
         ("x % 1", (0, 2), True),  # 0 at x = 0, while values near the jump at 1 are at least 0
         ("-x*log(x)", (0, 1), True),
-        ("floor(x)", (0, 3), True),
+        ("floor(x)", (-2.5, 3), True),
+        ("exp(sign(x))", (-2.5, 3), True),
+        ("where(x < 1, 0.1, 2)*round(y/3)", (-2.5, 3), True),
+        ("exp(floor(1/x))", (-1, 1), False),
         ("x*(x - 1) + where(x > 3, 9, 0)", (-1, 4), True),
         ("x + y^2", (-1, 4), True),
         ("(x - y)^2", (-1, 4), True),

@@ -203,12 +203,53 @@ def test_derived_quantities_that_are_no_texts(given: Any) -> None:
         ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, derive=given)
 
 
+@each(
+    "options, message",
+    [
+        ({"on_epoch": 3}, "on_epoch is a function, not int"),
+        ({"checkpoint": 3}, "checkpoint is the path of a file, not int"),
+        ({"resume": ["state"]}, "resume is the path of a file, not list"),
+        ({"weights": object()}, "weights is a column, an expression or an array, or is a number, not object"),
+        ({"sigma": {"y": 1}}, "sigma is a column, an expression or an array, or is a number, not dict"),
+        ({"priors": 3}, 'a prior is written "NAME ~ DISTRIBUTION", as in "a ~ normal(0, 10)", not `3`'),
+        ({"start": {1: 2}}, "start: a name is a text, not int"),
+        ({"bounds": {1: 2}}, "bounds: a name is a text, not int"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        ad.fit("y ~ a*x", DATA, **options)
+
+
+def test_arguments_of_a_wrong_type_are_refused_with_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("x,y\n1,2\n")
+    wrong: Any = 3
+    for use, error, message in (
+        (lambda: ad.read_data(wrong), OptionError, "each path is the path of a file, not int"),
+        (lambda: ad.read_data([wrong]), OptionError, "each path is the path of a file, not int"),
+        (lambda: ad.read_data(tmp_path / "data.csv", column=wrong), ad.DataError, 'takes NAME="Original", not `3`'),
+        (lambda: ad.read_data(tmp_path / "data.csv", encoding=""), ad.DataError, "there is no encoding ``"),
+        (lambda: ad.fit_by("y ~ a*x", DATA, wrong), OptionError, "by is a text, not int"),
+        (lambda: ad.compare(wrong, DATA), TypeError, "a model must be text, not int"),
+        (lambda: ad.compare(["y ~ a*x", [wrong]], DATA), TypeError, "a model must be text, not list"),
+        (lambda: ad.parse("x", wrong), TypeError, "a name must be text, not int"),
+    ):
+        with pytest.raises(error, match=re.escape(message)):
+            use()
+
+
 @each("level", ["0.9", [0.9], np.array([0.9]), 1j, object(), 10**400, b"1", 0, 100, -1, math.nan])
 def test_levels_that_are_none(level: Any) -> None:
     found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
     for ask in (found.confidence, found.quantile, lambda of: found.predict({"x": [1]}, interval=of)):
         with pytest.raises(OptionError, match=r"a confidence level (is a number|must be between 0 and 1 .*), not"):
             ask(level)
+
+
+@each("level, words", [(1.5, "0.015 for 1.5 %, or 0.8663856"), (2, "0.02 for 2 %, or 0.9544997 for 2 st")])
+def test_levels_that_may_be_meant_in_two_ways_are_refused_with_both(level: float, words: str) -> None:
+    with pytest.raises(OptionError, match=rf"a confidence level of {level} is unclear: write {words}"):
+        ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, confidence=level)
 
 
 def test_levels_in_per_cent_are_those_between_0_and_1() -> None:

@@ -277,6 +277,13 @@ def test_an_order_that_the_data_contradict_binds() -> None:
             ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds=bounds)
 
 
+def test_a_fit_that_stops_before_an_order_binds_ends_on_no_bound() -> None:
+    x = np.arange(6.0)
+    fit = ad.fit("y ~ a*x + b", {"x": x, "y": 5 - x}, bounds={"b": (None, "a")}, optimizer="adam", epochs=3)
+    assert fit.parameters["b"] < fit.parameters["a"]
+    assert not [words for words in fit.warnings if "bound" in words or "end equal" in words]
+
+
 def test_errors_on_an_order_are_those_of_the_model_with_fewer_parameters() -> None:
     x = np.linspace(0, 10, 30)
     y = 3 * x + 1 + 0.1 * np.sin(37 * x)

@@ -27,7 +27,7 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
+from autodiff_cli.options import OptionError, as_list, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.optimization import optimize, refit_rows
 from autodiff_cli.training.fitting.posterior import LeaveOneOut, leave_one_out
@@ -268,7 +268,8 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     """Fit and compare several models. See `autodiff_cli.compare`, also for the exceptions."""
     check_restrictions(_COMPARISON_RESTRICTIONS, explicit_options(options))
     folds, options = options.folds, dataclasses.replace(options, no_columns=True)
-    if isinstance(models, str) or len(models) < 2:
+    models = as_list(models)
+    if len(models) < 2:
         raise OptionError("compare needs at least two models")
     if len({*models}) < len(models):
         raise OptionError("the same model was given twice")

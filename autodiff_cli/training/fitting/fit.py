@@ -125,9 +125,7 @@ def fit_objective(
             return _with_posterior(run, None, on_draw)
         run, outcome = _find_minimum(run)
         if options.posterior is not None:
-            # Parameters that end equal, against their order, have auxiliary bounds, which the posterior must not have.
-            unaided = run._replace(objective=copy_with(run.objective, bounds=objective.bounds))
-            return _with_posterior(unaided, conclude(run, outcome), on_draw)
+            return _with_posterior(run, conclude(run, outcome), on_draw)
         progress.finish()  # the result has its warnings
         return conclude(run, outcome)
     finally:
@@ -305,7 +303,7 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
     """Run a method (see `optimize_multistart`); if its end breaks the order of parameters, run it on their differences.
 
     Returns:
-        The outcome, and the run that has it: with bounds that keep the order if the free solution breaks it.
+        The outcome, and the run that has it.
     """
     objective, method, progress, options, _ = run
     outcome = optimization.optimize_multistart(method, objective, options, progress)

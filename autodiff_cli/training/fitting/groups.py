@@ -19,7 +19,7 @@ from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import InputError, format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
-from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
+from autodiff_cli.options import OptionError, check_restrictions, convert_plain_value, explicit_options, refused
 from autodiff_cli.training.fitting import fit as single_fit
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import assess_solution
@@ -29,7 +29,7 @@ from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, cano
 from autodiff_cli.training.objective.batch import BATCH, Fits, GroupBatch, rows_by_group
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.loading import NO_WEIGHT, Data, as_dataset
-from autodiff_cli.training.objective.model import Model, check_model_type, tie_fixed_parameters
+from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import parse_model
 from autodiff_cli.training.optimizers import Epoch
@@ -109,15 +109,14 @@ class FittedGroups:
 def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
     """Fit a model to each group of rows. See `autodiff_cli.fit_by`, also for the exceptions."""
     check_restrictions(_GROUP_RESTRICTIONS, explicit_options(options))
-    dataset = as_dataset(data)
-    name = canonical_name(by)
+    dataset = as_dataset(data, [model])
+    name = canonical_name(convert_plain_value(by, str, "by"))
     if name not in dataset.names:
         name = JOINT_SEPARATOR.join(part.strip() for part in name.split(","))
     for column in joined_columns(name, dataset.names):
         if column not in dataset.names:
             hint = spelling_hint(column, dataset.names, f"the columns are {format_names(dataset.names)}")
             raise DataError(f"by: the data have no column `{column}`; {hint}")
-    check_model_type(model)
     if isinstance(model, str):
         text, options = tie_fixed_parameters(model, dataset.names, options)
         model = parse_model(text, tuple(dataset.names), frozenset(options.parameters.names), name)

@@ -147,14 +147,12 @@ def fit_constrained(
         fit: fits an objective from its start. The second argument is whether some of its parameters are slacks.
 
     Returns:
-        The outcome, and the objective that has it: with bounds that keep the constraints if a free fit leaves them.
+        The outcome, and the objective that has it, with the bounds of the user.
     """
     feasible = objective.add_slacks(fit(objective.with_slacks(at), True).theta, at)
     candidate = copy_with(feasible, bounds=objective.bounds)
     outcome = fit(candidate, False)
-    if not objective.constraints.are_met(outcome.theta):
-        candidate, outcome = feasible, fit(feasible, False)
-    return candidate, outcome
+    return candidate, outcome if objective.constraints.are_met(outcome.theta) else fit(feasible, False)
 
 
 def meet_constraints(objective: Objective, outcome: Outcome, stop: StoppingRule = CONVERGENCE) -> Outcome:

@@ -14,7 +14,7 @@ import functools
 import itertools
 import operator
 import os
-from collections.abc import Collection, Generator, Mapping, Sequence, Set
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -37,10 +37,10 @@ from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read_for_floats
 from autodiff_cli.ops.functions import exp, log
 from autodiff_cli.ops.structural import stack
-from autodiff_cli.options import OptionError
+from autodiff_cli.options import OptionError, convert_plain_value
 from autodiff_cli.system import has_memory_limits
 from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_column, x_sigma_column
-from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.model import Model, check_model_type
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import (
     GROUP,
@@ -138,8 +138,13 @@ def check_classes(distinct: NDArray[Any], rows: int, name: str) -> Classes:
 Data: TypeAlias = "Mapping[str, ArrayLike] | Dataset | str | os.PathLike[str]"
 
 
-def as_dataset(data: Data) -> Dataset:
-    """Return data as a Dataset: a Dataset itself, the file, folder or pattern at a path, or columns in memory."""
+def as_dataset(data: Data, models: Iterable[Any] = ()) -> Dataset:
+    """Return data as a Dataset: a Dataset itself, the file, folder or pattern at a path, or columns in memory.
+
+    Raises TypeError if one of the models for it is not a model, as when both are exchanged.
+    """
+    for model in models:
+        check_model_type(model)
     if isinstance(data, str | os.PathLike):
         return open_data([os.fspath(data)])
     return data if isinstance(data, Dataset) else MemoryDataset(data)
@@ -208,7 +213,8 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
         DataError: for text that is not an expression of columns, or has an array as its value.
     """
     if not isinstance(source, str):
-        return variable(f"\2{words}") if np.ndim(source) else constant(float(source))  # type: ignore[arg-type]
+        name = f"{words} is a column, an expression or an array, or"
+        return variable(f"\2{words}") if np.ndim(source) else constant(convert_plain_value(source, float, name))
     if canonical_name(source) in names:
         return variable(canonical_name(source))
     try:

@@ -295,7 +295,8 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
     by_case = sorted(similar, key=lambda pair: pair[0].casefold() != pair[1].strip("`").casefold())
     candidate: tuple[str, str | None] | None = next(itertools.chain(products, by_case), None)
     if candidate is None and len(others) == 1 and unknown:
-        candidate = unknown[-1], quote_name(others[0]) if len(unknown) > 1 else None
+        likely = max(unknown[::-1], key=lambda name: name[0] in "tuvwxyz")  # the last one that looks like a variable
+        candidate = likely, quote_name(others[0]) if len(unknown) > 1 else None
     listed = format_names(others, "`")
     message = f"the prediction uses no column of the data ({listed}); "
     if candidate is None:

@@ -356,7 +356,8 @@ class Objective(ModelOverRows):
 
     @takes_options(ObjectiveOptions)
     def __init__(self, model: str | Model, data: Data, options: ObjectiveOptions) -> None:
-        self._initialize(model, as_dataset(data), FitOptions(**explicit_options(options)), options.scale or 1.0)
+        dataset = as_dataset(data, [model])
+        self._initialize(model, dataset, FitOptions(**explicit_options(options)), options.scale or 1.0)
 
     def __repr__(self) -> str:
         names = format_names(self.layout.element_names)

@@ -99,7 +99,6 @@ class PreparedObjective:
         Raises:
             ExpressionError, DataError, OptionError: see `Objective`.
         """
-        models.check_model_type(model)
         named = options.parameters.names
         parsed = (
             model if isinstance(model, models.Model) else parse_model(model, tuple(dataset.names), frozenset(named))
