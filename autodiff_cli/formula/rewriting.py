@@ -139,7 +139,7 @@ class Matcher:
             yield from (PatternMatch(bindings, (), False) for bindings in self._match(self._pattern, node, {}))
             return
         patterns, parts = _wildcards_last(split(self._pattern)), split(node)
-        if parts == [Operand(node, False)] or len(parts) > _MAX_OPERANDS:
+        if len(parts) > _MAX_OPERANDS:
             return
         for is_negated in (False, True) if split is terms_of else (False,):
             for bindings, remainder in self._match_operands(patterns, _inverted(parts, is_negated), {}, split):

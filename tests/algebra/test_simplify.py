@@ -72,6 +72,14 @@ def test_signs_and_quotients_keep_their_value(text: str) -> None:
     assert math.isclose(before, after, rel_tol=1e-15)
 
 
+@each("text, wanted", [
+    ("-x + y", "y - x"), ("x + -y", "x - y"), ("x - -y", "x + y"), ("--x", "x"), ("-x*y", "-(x*y)"), ("x*-y", "-(x*y)"),
+    ("-x/y", "-(x/y)"), ("x/-y", "-(x/y)"), ("-x*-y", "x*y"), ("-x/-y", "x/y"),
+])  # fmt: skip
+def test_minus_signs_cancel_or_move_out(text: str, wanted: str) -> None:
+    assert to_text(simplify([read(text).output])[0]) == wanted
+
+
 def test_quotients_and_decimals_stay_what_they_are() -> None:
     assert [to_text(simplify([read(text).output])[0]) for text in ("x*(1/2)", "x*(0.5/2)", "x*(6/2)")] == [
         "x*(1/2)", "0.25*x", "3*x",

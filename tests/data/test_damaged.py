@@ -228,6 +228,27 @@ def test_lines_of_json_that_are_nested_too_deeply_are_refused(opening: bytes, tm
     assert open_data([str(path)]).load(["x"]).rows == 2
 
 
+def test_the_first_line_that_is_nested_more_than_100_levels_is_named(tmp_path: Path) -> None:
+    """Values beside each other, brackets in texts, and other lines do not count."""
+    (tmp_path / "x.jsonl").write_bytes(b'{"x": 1}\n')
+    (file,) = open_data([str(tmp_path / "x.jsonl")]).files
+    assert isinstance(file.format, formats.JsonLines)
+    random = Random(1)
+    kinds = ['{"a": [], "b": {}, "c": ', "[[], ", "["]
+    for before in range(60):
+        lines, depths, some = [], random.choices([50, 99, 100, 101], k=3), random.choice([kinds, kinds[1:]])
+        for depth in depths:
+            openings = [*random.choices(some, k=depth - 1), "["]
+            closings = ["}" if opening[0] == "{" else "]" for opening in reversed(openings)]
+            lines.append("".join([*openings, random.choice(['"[{["', "0", r'"\"[["']), *closings]))
+        content = "\n".join(lines).encode()
+        if 101 not in depths:
+            file.format._check_depth(content, before)
+            continue
+        with pytest.raises(DataError, match=f"line {before + depths.index(101) + 1}: nested more than 100 levels"):
+            file.format._check_depth(content, before)
+
+
 def test_moments_beyond_the_calendar_are_refused(tmp_path: Path) -> None:
     for type in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date64()):
         parquet.write_table(pa.table({"x": pa.array([1 << 62], pa.int64()).cast(type)}), tmp_path / "far.parquet")

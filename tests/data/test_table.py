@@ -72,6 +72,16 @@ def test_labels_of_many_cells_are_those_of_a_few(cells: list[Any], monkeypatch: 
     assert [None if code < 0 else labels.values[code] for code in labels.codes] == [*cells[:2], None, *cells[3:]]
 
 
+def test_labels_that_are_not_all_whole_are_floats_if_these_tell_them_apart_and_otherwise_texts() -> None:
+    for values, levels in (
+        ([0.5, 2, -3.0], [0.5, 2.0, -3.0]),
+        ([0.5, 2**53, 2**53 + 1], ["0.5", str(2**53), str(2**53 + 1)]),
+        ([3.0, 2], [3, 2]),
+    ):
+        found = LabelColumn(np.arange(len(values), dtype=np.int32), values).levels("k", are_whole=False).tolist()
+        assert [*map(repr, found)] == [*map(repr, levels)]
+
+
 def test_a_limit_of_labels_is_the_number_that_is_still_taken() -> None:
     table = CodeTable()
     for batch, codes in (("b", [0]), ("cab", [1, 2, 0]), ("abc", [2, 0, 1])):

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
+from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
 from autodiff_cli.numbers.intervals import Intervals
+from autodiff_cli.solving.proof import Domain, Prover
 from autodiff_cli.solving.search import Boxes, NewtonStep, Search, System, centre_and_radius, kinds_of_points
 
 # Systems with their zeros in [-4, 4].
@@ -194,3 +196,24 @@ def test_functions_on_faces_are_enclosed_beside_them_towards_the_inside() -> Non
     assert (ends[0][0, 0], ends[1][0, 2], inner_lower[0], inner_upper[1]) == (0.0, 1.0, 0.2, 0.4)
     assert 0 < inner_upper[0] < 1e-3
     assert 1 - 1e-3 < inner_lower[1] < 1
+
+
+def prove(system: System, boxes: Boxes) -> list[list[Number] | None]:
+    """Return an enclosure of the zero in each box; None where there is no proof."""
+    return Prover(system, Domain([], []), 256).prove(boxes)
+
+
+def test_zeros_are_proven_where_there_are_some_and_nowhere_else() -> None:
+    for text, zeros in SYSTEMS.items():
+        near = np.array(zeros).T
+        for found, zero in zip(prove(BY_TEXT[text], Boxes(near - 0.01, near + 0.02, 0 * near)), zeros, strict=True):
+            assert found is not None
+            np.testing.assert_allclose([float_bounds(x) for x in found], np.transpose([zero, zero]), rtol=1e-14)
+    ends = np.array([[-1.0, 0.5, 40.0]])
+    for text in ("exp(x)", "1/x", "x^2 + 1", "sqrt(x^2 + 1)", "3 + sin(x)"):
+        program = read(text)
+        assert prove(System(program.leaves, [program.output]), Boxes(ends, ends + 1, 0 * ends)) == [None] * 3
+    for size, is_known in (("1e20", True), ("1e60", False)):  # where most of the 256 bits cancel, digits would be wrong
+        program, pi = read(f"({size} + x) - ({size} + pi)"), np.array([[3.14]])
+        (found,) = prove(System(program.leaves, [program.output]), Boxes(pi - 0.1, pi + 0.1, 0 * pi))
+        assert (found is not None) is is_known

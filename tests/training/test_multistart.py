@@ -11,7 +11,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import likely_ends
+from autodiff_cli.training.fitting.minimization import MINIMIZATION, likely_ends
 from autodiff_cli.training.fitting.optimization import _multistart_summary
 from autodiff_cli.training.fitting.starts import StartCandidate, best_candidate
 from tests.each import each
@@ -105,6 +105,18 @@ def test_rivals_are_nearly_as_likely_and_differ() -> None:
     losses = np.array([1.0, 1.0, np.exp(0.29), np.exp(0.31), np.exp(0.1), np.exp(0.2), np.exp(0.05), np.exp(0.02)])
     found = likely_ends(objective, ends, losses)
     assert [end.tolist() for end in found] == [[0.4, 13], [0.5, 11], [1, 9], [1, 5.0001]]
+
+
+def test_rivals_of_a_quasi_likelihood_are_compared_in_units_of_the_dispersion_at_the_best() -> None:
+    counts = np.array([0.0, 30, 2, 45, 1, 60, 3, 80])
+    objective = ad.Objective("k ~ exp(a)", {"k": counts}, family="quasipoisson")
+    mean = float(counts.mean())
+    dispersion = np.sum((counts - mean) ** 2) / mean / 7  # Pearson's
+    ends = np.log(mean) + np.array([[0.0], [5.0], [6.0]])
+    losses = np.array([1.0, 1 + 2.9 * dispersion / 8, 1 + 3.1 * dispersion / 8])
+    assert MINIMIZATION.exclusion == 3
+    assert likely_ends(objective, ends, losses) == (ends[1],)
+    assert likely_ends(objective, ends[:1], losses[:1]) == ()
 
 
 @each("optimizer", ["lm", "lbfgs"])

@@ -91,7 +91,7 @@ def fit_least_squares(
     if is_unlimited and len(slow := method.under_way()):
         method.eliminate_linear(slow, first)
         method.run(method.under_way(), most, hands_over=hands_over)
-    is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else fits.epochs == stop.epochs
+    is_limited = fits.epochs == stop.epochs  # no element equals None
     if is_polished:
         is_open = method.polish((method.is_finished & ~is_limited).nonzero()[0])
         if len(is_open):

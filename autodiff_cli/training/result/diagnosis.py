@@ -597,7 +597,7 @@ def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:
     scale = np.maximum(np.abs(theta), np.abs(objective.start))
     scale[scale == 0] = 1.0
     slopes = scale * objective.value_and_grad(theta)[1]
-    step = -_PROBE_STEP * scale * slopes / (np.linalg.norm(slopes) or 1.0)
+    step = -_PROBE_STEP * scale * slopes / np.linalg.norm(slopes)
     if np.isfinite(step).all() and (undefined := find_undefined(objective, objective.bounds.clip(theta + step))):
         yield f"the loss falls towards the edge of the model's domain: {undefined}; --bounds may keep it inside"
 

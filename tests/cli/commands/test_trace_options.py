@@ -256,6 +256,7 @@ def test_a_dash_is_standard_output() -> None:
 # A first try that fails, a part of the message, and what is suggested in its place.
 FIRST_TRIES = [
     ("trace xy --x 3 --y 2", "`xy` is one name", "x*y"),
+    ("trace xxy --x 1 --xx 3 --y 2", "`xxy` is one name", "xx*y"),
     ("trace sin2x --x 3", "`sin2x` is one name", "sin(2*x)"),
     ("trace log2x+1 --x 3", "`log2x` is one name", "log2(x)"),
     ("trace atan2x --x 3", "`atan2x` is one name", "atan(2*x)"),

@@ -245,3 +245,18 @@ def test_the_prediction_on_the_page_of_a_loss_is_the_output_of_the_model_or_the_
         assert html_page._prediction_node(model, trace_of_loss) == expected
     likelihood: Any = parse_model("a*x", ("x", "y"), frozenset())
     assert html_page._prediction_node(likelihood, SimpleNamespace(tape=Tape([likelihood.program.output]))) == (None, "")
+
+
+@pytest.mark.parametrize("text", ["x*y + sin(x)", "x - y", "exp(x*y)/(1 + x) - tanh(y)"])
+def test_a_graph_without_scripts_has_the_same_margin_on_all_sides(text: str) -> None:
+    elements = Read(page(text)).elements
+    (frame,) = [attributes["viewbox"] or "" for tag, attributes in elements if tag == "svg" and "viewbox" in attributes]
+    left, top, width, height = map(float, frame.split())
+    drawn = [a for tag, a in elements if tag == "rect" and "x" in a]
+    xs, ys = (
+        [edge for a in drawn for edge in (float(a[at] or 0), float(a[at] or 0) + float(a[size] or 0))]
+        for at, size in (("x", "width"), ("y", "height"))
+    )
+    margins = min(xs) - left, left + width - max(xs), min(ys) - top, top + height - max(ys)
+    assert margins == pytest.approx([margins[0]] * 4, abs=1)
+    assert margins[0] > 10

@@ -536,6 +536,20 @@ def test_a_polishing_step_halves_the_gradient_without_a_rise_of_the_loss() -> No
     assert abs(run.theta[1, 0]) < 0.1
 
 
+def test_steps_along_a_valley_do_not_lead_to_a_higher_minimum() -> None:
+    """A full Newton step from 0 leads to the minimum at -1; in the first function a barrier and a rise are between."""
+
+    def parabola(x: Any) -> Any:
+        return 1e-3 * (x[0] + x[0] ** 2 / 2) - 5
+
+    def higher(x: Any) -> Any:
+        return parabola(x) - x[0] ** 5 / 5 - 0.45 * x[0] ** 4 - 0.8 * x[0] ** 3 / 3
+
+    run = iterates([Function(higher, 1), Function(parabola, 1)], np.zeros((2, 1)))
+    run._follow_valleys(np.arange(2))
+    np.testing.assert_allclose(run.theta[:, 0], [0, -1], atol=1e-9)
+
+
 @each("steepness", [1.0, 1e2, 1e4])
 def test_a_saddle_is_left_by_a_step_that_is_short_enough(steepness: float) -> None:
     run = iterates([Function(lambda x: steepness * x[0] ** 4 - x[0] ** 2 / 2, 1)], np.zeros((1, 1)))

@@ -415,7 +415,7 @@ def search_of(model: str, fixed: str = "") -> tuple[Objective, Multistart]:
 def requests_of(search: Multistart, strategy: Any, rss: Callable[[Any], float]) -> list[DescentRequest]:
     """Return what a strategy proposes if every fit ends where it starts."""
     requests, reply, proposals = list[DescentRequest](), None, strategy(search)
-    with contextlib.suppress(StopIteration):
+    with contextlib.suppress(StopIteration), ignore_float_errors():
         while True:
             requests.append(proposals.send(reply))
             reply = [StartCandidate(point, point, rss(point)) for point in requests[-1].points]
@@ -423,7 +423,7 @@ def requests_of(search: Multistart, strategy: Any, rss: Callable[[Any], float]) 
 
 
 @each("model", SEARCHED)
-@each("fixed", ["", "c"])
+@each("fixed", ["", "cw"])
 def test_proposed_points_have_the_best_values_of_linear_parameters(model: str, fixed: str) -> None:
     linear, curve = SEARCHED[model]
     objective, search = search_of(model, fixed)
@@ -452,6 +452,14 @@ def test_proposed_points_have_the_best_values_of_linear_parameters(model: str, f
             best = rest - design @ np.linalg.lstsq(design, rest)[0]
             assert rss(theta) == pytest.approx(best @ best, rel=1e-6)
     assert proposed >= 2
+
+
+@each("fixed, signs", [("", [[-1, -1, 1], [-1, 1, 1], [1, -1, 1]]), ("m", [[-1, 1, 1], [-1, 1, 1]])])
+def test_free_exponents_change_their_sign_one_by_one_and_all_together(fixed: str, signs: list[list[float]]) -> None:
+    objective, search = search_of("a*x^n + b*exp(-(x/c)^m)", fixed)
+    (request,) = requests_of(search, Multistart.exponent_points, lambda theta: 0.0)
+    nonlinear = [objective.parameters.index(name) for name in "nmc"]
+    assert sorted(request.points[:, nonlinear].tolist()) == signs
 
 
 @each("model", ["a*sin(w*x + p) + c", "a*exp(-g*x)*sin(w*x + p)"])

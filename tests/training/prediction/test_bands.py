@@ -615,6 +615,14 @@ def test_plots_show_rows_residuals_and_the_curve_of_each_label() -> None:
     np.testing.assert_array_equal(diagonal.x, diagonal.y)
 
 
+def test_of_too_many_labels_a_plot_compares_target_and_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "PLOT", prediction.PLOT._replace(max_groups=2))
+    for labels, predictor, curves in (("uvuvuv", "x", 2), ("uvwuvw", "", 1)):
+        x = np.arange(6.0)
+        _, plot = plot_of("y ~ a[g] + b*x", {"x": x, "y": x + np.cos(9 * x), "g": [*labels]})
+        assert (plot.predictor, len(plot.curves)) == (predictor, curves)
+
+
 def test_a_seed_draws_the_rows_of_a_plot_if_there_are_too_many() -> None:
     data = {"x": np.arange(prediction.PLOT.max_rows + 100.0)}
     first, again, other = (plot_of("y ~ a*x", data | {"y": data["x"]}, seed=seed)[1].x for seed in (1, 1, 2))

@@ -4,6 +4,7 @@ squares.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -853,6 +854,15 @@ def test_medians_of_very_many_rows_are_exact(kind: str, count: int, monkeypatch:
     found = sampled_median(values, 50, monkeypatch)
     assert found == pytest.approx(1.482602218505602 * np.median(np.abs(values)), rel=1e-12)
     assert (count in read) is (kind == "off")  # all of them are kept in memory only if the sample misleads
+
+
+@each("count", [8, 9])
+def test_medians_are_exact_whatever_bounds_are_thought_to_bracket_them(count: int) -> None:
+    values = np.random.default_rng(count).normal(size=count)
+    objective, sizes = Objective("y ~ a", {"y": values}), np.sort(np.abs(values))
+    for low, high in itertools.combinations_with_replacement(sizes.tolist(), 2):
+        found = figures._median_between(objective, np.zeros(1), low, high)
+        assert found == pytest.approx(np.median(sizes), rel=1e-14)
 
 
 @each("rows, most", [(5, 9), (9, 9), (1000, 300)])

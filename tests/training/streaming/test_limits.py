@@ -28,6 +28,7 @@ from autodiff_cli.data import delimited, source, streaming
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.streaming import DecodedColumns, StreamedColumns, extend_checksum
 from autodiff_cli.training.objective import loading
+from autodiff_cli.training.options import FitOptions
 from tests.each import amount
 from tests.support import ROOT, expect_refusal, run_cli
 
@@ -244,6 +245,27 @@ def test_too_little_memory_for_one_block(tmp_path: Path, monkeypatch: pytest.Mon
     parquet.write_table(table(), path)
     monkeypatch.setattr(streaming, "available_memory", lambda: 1 << 20)
     expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), "the smallest block of 8192 rows")
+
+
+@pytest.mark.parametrize(("model", "options", "numbers", "labels"), [
+    ("y ~ a*x", {}, 2, 0),
+    ("y ~ a*x + z*b", {"weights": "w"}, 4, 0),
+    ("y ~ a[g]*x", {"sigma": "w"}, 3, 1),
+    ("y ~ a[g]*x + (h == 'u')", {}, 2, 2),
+])  # fmt: skip
+def test_only_columns_that_a_fit_reads_take_memory_8_bytes_for_a_number_and_64_for_a_label(
+    model: str, options: Any, numbers: int, labels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {name: np.arange(1.0, 7.0) for name in "xyzw"} | {name: ["u", "v"] * 3 for name in "gh"}
+    parquet.write_table(pa.table(columns), tmp_path / "d.parquet")
+    monkeypatch.setattr(loading, "_MIN_STREAMED_BYTES", 0)
+    half = 6 * (8 * numbers + 64 * labels)
+    read = (open_data([str(tmp_path / "d.parquet")]), ad.Objective(model, columns).model, FitOptions(**options))
+    for reserved in (0, source.RESERVED_BYTES):  # of an address space with a limit, a part is reserved
+        monkeypatch.setattr(loading, "has_memory_limits", lambda is_limited=reserved > 0: is_limited)
+        for available, is_streamed in ((reserved + 2 * half, False), (reserved + 2 * half - 1, True), (None, False)):
+            monkeypatch.setattr(loading, "available_memory", lambda amount=available: amount)
+            assert bool(loading.streaming_reason(*read)) is is_streamed
 
 
 @pytest.mark.slow
