@@ -818,3 +818,26 @@ def test_a_curve_through_a_jump_has_a_finite_steepness_only_if_a_jump_fits_worse
     if not has_limit:
         assert re.search(r"no minimum|no convergence", found.warnings[-1])
         assert found.stderr["k"] is None
+
+
+HEIGHTS = {"x": [3.0, 5.0, 10.0, 15.0, 20.0, 25.0], "y": [4.51, 10.89, 28.72, 41.74, 52.7, 60.92]}  # of a pine, by age
+
+
+@each("seed", [None, 18, *range(4)], quick=lambda seed: seed in (None, 18))
+def test_rounding_errors_of_terms_that_cancel_are_no_minimum(seed: int | None) -> None:
+    """For large `a`, the curve is a line that rounding errors turn into steps, which may fit better than any curve."""
+    data: dict[str, Any] = HEIGHTS
+    if seed is not None:
+        generator = np.random.default_rng(seed)
+        x = np.sort(generator.uniform(0, 10, int(generator.integers(6, 15))))
+        data = {"x": x, "y": 2 * x + generator.normal(0, 2, len(x))}
+    found = fit("y ~ a*(1 - exp(-exp(k)*x))", data, profile=seed is None)
+    x, y = np.array(data["x"]), np.array(data["y"])
+    if found.converged:
+        exact = -found.parameters["a"] * np.expm1(-np.exp(found.parameters["k"]) * x)
+        assert found.rss == pytest.approx(np.sum((y - exact) ** 2), rel=1e-2)
+    if seed is None:
+        assert found.converged
+        assert found.parameters == pytest.approx({"a": 240.3457, "k": -4.418294}, rel=1e-5)
+        assert fit(found.model, data, start={"a": 4e16, "k": -37.29}).rss == pytest.approx(found.rss, rel=1e-9)
+    assert not fit(found.model, data, bounds={"k": (-38, -37)}).converged

@@ -663,9 +663,12 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
 def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:
     """Return the reason why the end of a fit is not a minimum; empty if it may be one.
 
-    Either no parameter has an effect there, or undetermined terms, such as two bends at one place, are far larger than
-    the target and cancel each other.
+    Either rounding errors decide the fit, or no parameter has an effect there, or undetermined terms, such as two bends
+    at one place, are far larger than the target and cancel each other.
     """
+    losses = np.array([objective.mean_square(statistics.rss or 0.0)])
+    if minimization.are_rounding_errors(ObjectiveBatch([objective]), theta[None], losses):
+        return _ROUNDING
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
         return ""
     slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
@@ -678,6 +681,7 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
 
 
 _CANCELLATION = 1e6  # size of terms, relative to the variation of the target, above which they cancel each other
+_ROUNDING = "not converged: where the fit ended, rounding errors of large terms that cancel change the residuals"
 _FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 
 

@@ -31,7 +31,7 @@ from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import meet_constraints, project_linear
+from autodiff_cli.training.fitting.minimization import comparison_losses, meet_constraints, project_linear
 from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
 from autodiff_cli.training.fitting.symmetries import find_jumps
@@ -186,7 +186,6 @@ class ProfileSettings(NamedTuple):
     largest: float = 1e300  # size of a parameter above which it counts as infinite
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit
-    few_roundings: float = 2.0**-48  # relative change of a parameter that leaves a better fit better
     better_fit_tolerance: float = 1e-6  # fall of the deviance, in squared standard errors, of a better fit
 
 
@@ -423,18 +422,16 @@ class _Profile:
         stop = StoppingRule(evaluations=PROFILE.max_evaluations)
         outcomes = refit(repeat_objective(objective, len(starts)), starts, effort, are_all_searched=True, stop=stop)
         outcomes = [meet_constraints(objective, end, stop) for end in outcomes]
-        ends = [*(end.theta for end in outcomes if end.divergence is None), *starts]
-        ends = [end for end in ends if np.abs(end).max() < PROFILE.largest and objective.constraints.are_met(end)]
-        deviances = np.array([_deviance(self._objective, end) for end in ends])
+        ends = np.array([*(end.theta for end in outcomes if end.divergence is None), *starts])
+        is_known = np.isfinite(comparison_losses(repeat_objective(self._objective, len(ends)), ends))
+        is_known &= [np.abs(end).max() < PROFILE.largest and objective.constraints.are_met(end) for end in ends]
+        deviances = np.where(is_known, [_deviance(self._objective, end) for end in ends], math.nan)
         if not np.isfinite(deviances).any():
             return math.inf
         best = int(np.nanargmin(deviances))
         theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
-        # Far out, where huge terms cancel, rounding alone makes some fits better than the estimate.
-        nearby = theta + np.diag(theta * PROFILE.few_roundings)
-        rises = ((_deviance(self._objective, point) - self._minimum) / self._unit for point in nearby)
-        if rise < -PROFILE.better_fit_tolerance and all(each < -PROFILE.better_fit_tolerance for each in rises):
+        if rise < -PROFILE.better_fit_tolerance:
             raise BetterFit(self.name, theta)
         return math.sqrt(max(rise, 0.0))
 

@@ -39,8 +39,8 @@ from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, copy_with, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions, describe_bounds
+from autodiff_cli.training.result import goodness
 from autodiff_cli.training.result.diagnosis import curve_warnings
-from autodiff_cli.training.result.goodness import MAD_TO_STD, find_separation, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
@@ -49,6 +49,8 @@ class MinimizationSettings(NamedTuple):
     """Ranking of ends, estimation of the residual scale of a robust fit, exact zeros of an l1 penalty, and kinks."""
 
     clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum
+    rounding_share: float = 1e-4  # share of the loss above which squares of rounding errors change it much,
+    least_rounding: float = 1e-12  # and of the target's variation, above which they are not those of a perfect fit
     equal_end: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, above which the data exclude the other end
     rows_of_component: float = 2.5  # a component with fewer rows is an artefact: a density with a peak at a row
@@ -173,7 +175,7 @@ def _check_stuck_solution(method: str, batch: Batch, fit: int, end: Outcome) -> 
     if (at_kinks := _fit_at_kinks(method, batch, fit, end.theta)) is not None:
         return at_kinks
     # Best means of 0 are at the edge of the domain.
-    is_minimum = kinks_at_minimum(objective, end.theta) or find_separation(objective, end.theta)[0]
+    is_minimum = kinks_at_minimum(objective, end.theta) or goodness.find_separation(objective, end.theta)[0]
     return Outcome(end.theta, True) if is_minimum else end
 
 
@@ -328,8 +330,8 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
         sums = batch.without_penalty().losses(theta, fits) * batch.total_weights(fits) * batch.objective.components
         return np.asarray(np.sqrt(sums / batch.target_counts[fits]))
     if isinstance(batch, GroupBatch):
-        return MAD_TO_STD * batch.median_magnitudes(theta, fits)
-    estimate = estimate_theta if batch.objectives[0].has_theta else robust_scale
+        return goodness.MAD_TO_STD * batch.median_magnitudes(theta, fits)
+    estimate = estimate_theta if batch.objectives[0].has_theta else goodness.robust_scale
     return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
 
 
@@ -340,7 +342,7 @@ def root_mean_square(objective: Objective, theta: Array) -> float:
 
 @ignore_float_errors()
 def comparison_losses(batch: Batch, theta: Array) -> Array:
-    """Return the losses by which fits are compared; infinite where they are undefined.
+    """Return the losses by which fits are compared; infinite where they are undefined, or of rounding errors.
 
     A robust loss depends on its scale. If the scale is estimated, fits are compared by the squares of their scales.
     Fits of negative binomial counts are compared by the likelihood, each with its own theta.
@@ -358,7 +360,27 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
             unit = 2 * np.square(batch.scales) if objective.kind is LossKind.SQUARES else 1.0
             excess = objective.log_priors(theta) - objective.prior_ranks(theta)
             losses = losses + unit * excess / batch.total_weights(every) / objective.components
-    return np.where(np.isfinite(losses), losses, np.inf)
+    return np.where(np.isfinite(losses) & ~are_rounding_errors(batch, theta, losses), losses, np.inf)
+
+
+def are_rounding_errors(batch: Batch, theta: Array, losses: Array) -> Mask:
+    """Return at which points rounding errors change the residuals by much, as at `k = 1e-17` of `a*(1 - exp(-k*x))`.
+
+    They then have a loss of their own, which may be smaller than at all other points.
+    """
+    objective, every = batch.objective, np.arange(len(theta))
+    is_checked = objective.kind in (LossKind.SQUARES, LossKind.ROBUST) and not objective.is_linear
+    if not is_checked or objective.model.shapes or any(objective.layout.shapes.values()):
+        return np.zeros(len(theta), np.bool_)
+    if isinstance(batch, GroupBatch):
+        means = batch.means(objective.kernels.by_row.rounding_squares, theta, every)[:, 0]
+    else:
+        pairs = [*zip(map(goodness.subsample, batch.objectives), theta, strict=True)]
+        sums = [np.sum(each.evaluate_rows(each.kernels.rounding_squares, point)) for each, point in pairs]
+        means = np.array(sums) / [each.total_weight for each, _ in pairs]
+    squares = np.finfo(np.float64).eps ** 2 * means / objective.components
+    variations = batch.mean_squares(batch.target_variations(every), every)
+    return np.asarray(squares > np.fmax(MINIMIZATION.rounding_share * losses, MINIMIZATION.least_rounding * variations))
 
 
 @ignore_float_errors()
@@ -715,7 +737,7 @@ def assess_solution(objective: Objective, end: Outcome) -> Outcome:
     if reason:
         failure = f"the loss has no minimum: {reason}"
         end = dataclasses.replace(end, converged=False, failure=failure, is_unbounded=True)
-    if end.is_stuck and has_no_finite_minimum(objective, end.theta):
+    if end.is_stuck and goodness.has_no_finite_minimum(objective, end.theta):
         return dataclasses.replace(end, failure="")
     hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if end.is_unbounded else ""
     return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end

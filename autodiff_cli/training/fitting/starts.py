@@ -7,7 +7,7 @@ a search:
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
   two of them together where they meet, as in `sin(v*x)*cos(w*x)`.
-- Each jump, such as that of `x > k`, is put between any two rows in memory, one jump after the other.
+- Each jump or bend, as of `x > k` and `relu(x - k)`, is put between any two rows in memory, one after the other.
 - All other parameters are drawn at random, with the sizes of the columns, of their reciprocals, and of the expressions
   that operations combine them with. In `y ~ a*exp(-x/t)`, `t` is drawn with the size of x.
 """
@@ -561,7 +561,7 @@ class Multistart:
             yield DescentRequest(self.points_near(self._start))
 
     def jump_points(self) -> Proposals:
-        """Yield the start with each jump at its best place between rows.
+        """Yield the start with each jump, or bend, at its best place between rows.
 
         All gaps near the best place so far are tried, and ever fewer of the others. Parameters that move the same jump
         are also tried together, two at a time.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -619,11 +620,12 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
 
 
 class Jump(NamedTuple):
-    """A parameter that moves a jump of the model, such as `k` in `x > k`, or `m` and also `w` in `abs(x - m) < w`.
+    """A parameter that moves a jump or a bend of the model, such as `k` in `x > k` and `relu(x - k)`, or `m` and also
+    `w` in `abs(x - m) < w`.
 
     Attributes:
         parameter: the index of the parameter.
-        kernel: its value that puts the jump at each row, if the comparison is linear in it.
+        kernel: its value that puts the jump at each row, if the argument of the operation is linear in it.
     """
 
     parameter: int
@@ -643,19 +645,21 @@ class Jump(NamedTuple):
 
 
 def find_jumps(objective: Objective) -> list[tuple[Jump, ...]]:
-    """Return each parameter that moves a jump, and each two parameters that move the same jump in some rows."""
+    """Return each parameter that moves a jump or a bend, and each two that move the same jump in some rows."""
     return objective.kernels.cached("jumps", lambda: [*_find_jumps(objective)])
 
 
 def _find_jumps(objective: Objective) -> Iterator[tuple[Jump, ...]]:
     def difference(node: Node) -> Node | None:
-        is_comparison = node.op is not None and node.op.gate is Gate.BLOCK and len(node.inputs) == 2
-        return node.inputs[0] - node.inputs[1] if is_comparison else None
+        has_kink = node.op is not None and node.op.kink is not None and not node.op.is_structural
+        return functools.reduce(operator.sub, node.inputs[:2]) if has_kink else None
 
-    for _, distance, used in _slopes_of(objective, difference):
+    for node, distance, used in _slopes_of(objective, difference):
         slopes = {leaf: slope for leaf, slope in used if leaf.text not in objective.model.shapes}
         places = {leaf: _row_kernel(objective, simplify([leaf - distance / slope])) for leaf, slope in slopes.items()}
         jumps = [Jump(objective.layout.slices[leaf.text].start, kernel) for leaf, kernel in places.items()]
+        if len(jumps) > 1 and node.op and node.op.gate is not Gate.BLOCK:
+            continue  # several parameters of a bend also change the curve elsewhere, which takes more than a scan
         rows = [np.isfinite(objective.evaluate_rows(jump.kernel, objective.start)[0]) for jump in jumps]
         yield from zip(jumps)
         yield from ((jumps[i], jumps[k]) for i, k in combinations(range(len(jumps)), 2) if (rows[i] & rows[k]).any())

@@ -364,7 +364,7 @@ class GroupBatch:
         return values
 
     @ignore_float_errors()
-    def _means(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
+    def means(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
         """Return the sums of a kernel over each group, divided by its total weight, of shape (fits, values)."""
 
         def means(points: Array, part: Fits) -> Array:
@@ -383,19 +383,19 @@ class GroupBatch:
 
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
         """Return the mean losses, and their gradients."""
-        means = self._means(self._kernels.row_loss_and_gradient, theta, fits)
+        means = self.means(self._kernels.row_loss_and_gradient, theta, fits)
         return means[:, 0], means[:, 1:]
 
     def losses(self, theta: Array, fits: Fits) -> Array:
         """Return the mean losses."""
-        return np.asarray(self._means(self._kernels.row_loss, theta, fits)[:, 0])
+        return np.asarray(self.means(self._kernels.row_loss, theta, fits)[:, 0])
 
     def hessians(self, theta: Array, fits: Fits) -> Array:
         """Return the Hessians of the mean losses, of shape (fits, P, P)."""
         size = theta.shape[1]
         hessians = np.empty((len(fits), size, size))
         rows, columns = np.triu_indices(size)
-        elements = self._means(self._kernels.row_hessian, theta, fits)
+        elements = self.means(self._kernels.row_hessian, theta, fits)
         hessians[:, rows, columns] = hessians[:, columns, rows] = elements
         return hessians
 

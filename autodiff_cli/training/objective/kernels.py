@@ -23,7 +23,7 @@ from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import choose_backend, compiling_backend, make_backend
-from autodiff_cli.graph.gradient import gradient_nodes, tangents
+from autodiff_cli.graph.gradient import gradient_nodes, reverse_sweep, tangents
 from autodiff_cli.graph.node import ONE, ZERO, Node, Shape, constant, is_literal, variable
 from autodiff_cli.graph.tape import ShapeInference, Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.printer import to_text
@@ -514,6 +514,18 @@ class Kernels:
     def residuals(self) -> protocol.RowKernel:
         """Each component of the residual of every row."""
         return self.backend.row_kernel(self._row_graphs(self.graphs.residuals))
+
+    @cached_property
+    def rounding_squares(self) -> protocol.RowKernel:
+        """The weighted sum over the residuals of every row, and over the operations that lead there, of the squares of
+        value times adjoint: of their rounding errors, to first order, in units of the rounding error of 1.
+        """
+        count, nodes = len(self.graphs.residuals), share([*self.graphs.residuals, *self.parameters])
+        sweeps = [reverse_sweep(residual, nodes[count:]) for residual in nodes[:count]]
+        pairs = [pair for sweep in sweeps for pair in zip(sweep.tape.nodes, sweep.adjoints, strict=True)]
+        squares = [square(node * adjoint.masked_graph) for node, adjoint in pairs if node.inputs and adjoint]
+        graphs = simplify([self._weighted(functools.reduce(operator.add, squares, ZERO))])
+        return make_backend().row_kernel(self._row_graphs(graphs))
 
     @cached_property
     def residuals_and_jacobian(self) -> protocol.RowKernel:

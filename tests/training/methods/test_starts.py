@@ -552,15 +552,21 @@ def test_jumps_are_at_the_places_of_the_least_loss(
 
 
 @each("seed", range(6), quick=lambda seed: seed == 0)
-def test_a_jump_is_at_its_best_place_among_thousands_of_rows(seed: int) -> None:
+def test_a_jump_or_bend_is_at_its_best_place_among_thousands_of_rows(seed: int) -> None:
     """Not only between rows of the sample on which starting values are searched, nor at the best place of that."""
     generator, rows = np.random.default_rng(seed), 5000
     x = np.sort(generator.uniform(0, 10, rows))
     y = 1 + 0.7 * (x > generator.uniform(3, 7)) + 0.5 * generator.normal(size=rows)
     below, sums = np.arange(1, rows), np.cumsum(y)
     explained = sums[:-1] ** 2 / below + (sums[-1] - sums[:-1]) ** 2 / (rows - below)
-    found = fit("y ~ a + b*(x > k)", {"x": x, "y": y})
-    assert found.rss == pytest.approx(np.sum(y**2) - explained.max(), rel=1e-9)
+    for jump in ("(x > k)", "heaviside(x - k)", "sign(x - k)"):
+        found = fit(f"y ~ a + b*{jump}", {"x": x, "y": y})
+        assert found.rss == pytest.approx(np.sum(y**2) - explained.max(), rel=1e-9)
+    x, y = x[::4], y[::4] - 0.7 * x[::4]
+    bends = ([np.ones(len(x)), x, np.maximum(x - place, 0)] for place in x[5:-5])
+    least = min(float(np.linalg.lstsq(np.array(bend).T, y, rcond=None)[1][0]) for bend in bends)
+    for bend in ("relu(x - k)", "abs(x - k)"):
+        assert fit(f"y ~ a + b*x + c*{bend}", {"x": x, "y": y}).rss <= least * (1 + 0.02 / len(x))
 
 
 def least_squares_inside_and_outside(y: Array, is_inside: Array) -> float:
