@@ -552,10 +552,12 @@ class ComparisonOptions(FitOptions):
     )
 
 
-# The options of a fit that cannot be combined.
+_TABLES = read_tables(__file__, "combinations.toml")
+
+# The options of a fit that need another one, or cannot be combined.
 COMBINATIONS = (
-    needs("x_sigma", "sigma", "x_sigma needs sigma: errors in x are added to errors in y"),
-    needs("absolute_sigma", "sigma", "absolute_sigma needs sigma"),
+    *(needs(option, other, why) for other, reasons in _TABLES["needs"].items() for option, why in reasons.items()),
+    *itertools.chain(*itertools.starmap(excludes, _TABLES["excludes"].items())),
     schema.Restriction(
         "backend",
         lambda explicit: explicit["backend"] == "llvm" and not has_compiler(),
@@ -571,15 +573,6 @@ COMBINATIONS = (
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
     ),
-    needs("laplace", "priors", 'laplace needs the distribution of the effects as a prior: "u[tree] ~ normal(0, s)"'),
-    needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
-    needs(
-        "patience", "validation", "patience needs validation, such as --validation 0.2: it waits for that loss to fall"
-    ),
-    needs("min_delta", "patience", "min_delta needs patience: it is the decrease of the loss that patience waits for"),
-    needs("bootstrap_method", "bootstrap", "bootstrap_method needs bootstrap, the number of resamples"),
-    needs("checkpoint_every", "checkpoint", "checkpoint_every needs checkpoint, the file to write"),
-    *itertools.chain(*itertools.starmap(excludes, read_tables(__file__, "exclusive_options.toml").items())),
 )
 
 # The options that only gradient methods use.
