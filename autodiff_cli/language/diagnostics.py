@@ -241,10 +241,12 @@ def foreign_notation(mistake: Mistake) -> Message | None:
 
 
 def _wolfram_notation(mistake: Mistake) -> Message | None:
-    """Return the message for products of functions with square brackets, as in `2 Sin[x] Cos[x]`; None for others."""
+    """Return the message for products of functions with square brackets, as in `2 Sin[x] Cos[x]`; None for others, and
+    for models, in which `Beta[g]` may be a parameter with levels.
+    """
     text, calls = mistake.text, re.findall(r"\b([A-Z]\w*)\[", mistake.text)
     are_brackets_of_calls = bool(calls) and len(calls) == text.count("[") == text.count("]")
-    if not are_brackets_of_calls or not all(ops.overloads(name.lower()) for name in calls):
+    if "~" in text or not are_brackets_of_calls or not all(ops.overloads(name.lower()) for name in calls):
         return None
     ours = re.sub(r"\b[A-Z]\w*\[", lambda call: f"{call[0][:-1].lower()}(", text).replace("]", ")")
     product = re.sub(r"(?<=[\w)]) +(?=[\w(])", "*", ours.strip())

@@ -51,6 +51,7 @@ BAD = [
     # functions of Mathematica
     ("2 Sin[x] Cos[x]", 1, 3, "functions take round brackets, and multiplication is written", "2*sin(x)*cos(x)"),
     ("x Exp[-x^2] Sin[Sqrt[2 x]]", 1, 3, "functions take round brackets", "x*exp(-x^2)*sin(sqrt(2*x))"),
+    ("y ~ Beta[g] x", 1, 13, "multiplication is written `*`", "Beta[g]*x"),
     ("v[0] Sin[x]", 1, 6, "multiplication is written `*`", "v[0]*Sin"),
     # implicit multiplication
     ("2x", 1, 2, "expected an operator before `x`", "2*x"),
