@@ -70,6 +70,18 @@ def test_a_guard_that_the_other_factors_need_not_is_not_printed(text: str, name:
     assert derivative(text, name) == expected
 
 
+@each("rest", ["x/w", "w/x^3", "x*log(w)", "x^2/w^3", "log(x)", "x/hypot(x, y)"])
+@each("guarded", ["hypot(x, y)", "z*hypot(x, y)", "x*z*hypot(x, y)"])
+def test_a_printed_derivative_is_finite_where_the_derivative_is(guarded: str, rest: str) -> None:
+    """Also where other terms divide by what is not 0 there."""
+    f = ad.parse(f"{guarded} + {rest} + 0*(w + x + y + z)")
+    printed = ad.parse(f"{f.derivative('x')} + 0*(w + x + y + z)")
+    for x, y in itertools.product((0.0, 1.5), repeat=2):
+        point = {"w": 3.0, "x": x, "y": y, "z": 2.0}
+        slope = f.grad(point)["x"]
+        assert not math.isfinite(slope) or math.isclose(printed(point), slope, rel_tol=1e-12)
+
+
 def test_guards_in_a_sum_without_a_value_are_not_printed() -> None:
     second = ad.parse("hypot(x, y)^2").derivative("x").derivative("x")
     assert str(second) == "2"
