@@ -667,7 +667,7 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
     at one place, are far larger than the target and cancel each other.
     """
     losses = np.array([objective.mean_square(statistics.rss or 0.0)])
-    if minimization.are_rounding_errors(ObjectiveBatch([objective]), theta[None], losses):
+    if minimization.are_rounding_errors(repeat_objective(objective, 1), theta[None], losses):
         return _ROUNDING
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
         return ""

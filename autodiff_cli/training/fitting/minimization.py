@@ -39,8 +39,8 @@ from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, copy_with, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions, describe_bounds
-from autodiff_cli.training.result import goodness
 from autodiff_cli.training.result.diagnosis import curve_warnings
+from autodiff_cli.training.result.goodness import MAD_TO_STD, find_separation, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
@@ -175,7 +175,7 @@ def _check_stuck_solution(method: str, batch: Batch, fit: int, end: Outcome) -> 
     if (at_kinks := _fit_at_kinks(method, batch, fit, end.theta)) is not None:
         return at_kinks
     # Best means of 0 are at the edge of the domain.
-    is_minimum = kinks_at_minimum(objective, end.theta) or goodness.find_separation(objective, end.theta)[0]
+    is_minimum = kinks_at_minimum(objective, end.theta) or find_separation(objective, end.theta)[0]
     return Outcome(end.theta, True) if is_minimum else end
 
 
@@ -330,8 +330,8 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
         sums = batch.without_penalty().losses(theta, fits) * batch.total_weights(fits) * batch.objective.components
         return np.asarray(np.sqrt(sums / batch.target_counts[fits]))
     if isinstance(batch, GroupBatch):
-        return goodness.MAD_TO_STD * batch.median_magnitudes(theta, fits)
-    estimate = estimate_theta if batch.objectives[0].has_theta else goodness.robust_scale
+        return MAD_TO_STD * batch.median_magnitudes(theta, fits)
+    estimate = estimate_theta if batch.objectives[0].has_theta else robust_scale
     return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
 
 
@@ -369,18 +369,13 @@ def are_rounding_errors(batch: Batch, theta: Array, losses: Array) -> Mask:
     They then have a loss of their own, which may be smaller than at all other points.
     """
     objective, every = batch.objective, np.arange(len(theta))
-    is_checked = objective.kind in (LossKind.SQUARES, LossKind.ROBUST) and not objective.is_linear
-    if not is_checked or objective.model.shapes or any(objective.layout.shapes.values()):
+    has_residuals = objective.kind in (LossKind.SQUARES, LossKind.ROBUST)
+    # Steps of rounding errors do not fit the thousands of rows of other batches better than curves.
+    if objective.is_linear or objective.model.shapes or not (has_residuals and isinstance(batch, GroupBatch)):
         return np.zeros(len(theta), np.bool_)
-    if isinstance(batch, GroupBatch):
-        means = batch.means(objective.kernels.by_row.rounding_squares, theta, every)[:, 0]
-    else:
-        pairs = [*zip(map(goodness.subsample, batch.objectives), theta, strict=True)]
-        sums = [np.sum(each.evaluate_rows(each.kernels.rounding_squares, point)) for each, point in pairs]
-        means = np.array(sums) / [each.total_weight for each, _ in pairs]
-    squares = np.finfo(np.float64).eps ** 2 * means / objective.components
-    variations = batch.mean_squares(batch.target_variations(every), every)
-    return np.asarray(squares > np.fmax(MINIMIZATION.rounding_share * losses, MINIMIZATION.least_rounding * variations))
+    means = batch.means(objective.kernels.by_row.rounding_squares, theta, every)[:, 0] / objective.components
+    least = MINIMIZATION.least_rounding * batch.mean_squares(batch.target_variations(every), every)
+    return np.asarray(means * np.finfo(np.float64).eps ** 2 > np.fmax(MINIMIZATION.rounding_share * losses, least))
 
 
 @ignore_float_errors()
@@ -737,7 +732,7 @@ def assess_solution(objective: Objective, end: Outcome) -> Outcome:
     if reason:
         failure = f"the loss has no minimum: {reason}"
         end = dataclasses.replace(end, converged=False, failure=failure, is_unbounded=True)
-    if end.is_stuck and goodness.has_no_finite_minimum(objective, end.theta):
+    if end.is_stuck and has_no_finite_minimum(objective, end.theta):
         return dataclasses.replace(end, failure="")
     hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if end.is_unbounded else ""
     return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
