@@ -74,7 +74,6 @@ def _known_value(node: Node) -> Fraction | float | None:
 # --- Readable forms
 
 BOOLEAN_OPS = (*COMPARISONS, *LOGICAL_OPS)  # operations whose value is 0 or 1
-_ASCENDING = {less, less_equal}
 
 
 def write_guard(forms: FormTable, condition: Node, formula: Node) -> Node:
@@ -130,7 +129,7 @@ def _comparison_chain(forms: FormTable, a: Node, b: Node) -> Node | None:
 
 
 def _ascending(forms: FormTable, comparison: Node) -> Node:
-    if comparison.operation in _ASCENDING:
+    if comparison.operation in (less, less_equal):
         return comparison
     return forms.apply(FLIPPED_COMPARISONS[comparison.operation], *comparison.inputs[::-1])
 

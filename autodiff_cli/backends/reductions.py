@@ -67,7 +67,6 @@ def fold(parts: Iterable[T], combine: Callable[[T, T], T]) -> T:
 
 
 _LIBRARY_FOLDERS = ("../numpy.libs", ".dylibs", ".libs")  # where wheels of NumPy put libraries, relative to it
-_SYMBOL_SUFFIXES = ("64_", "_64", "")
 _blas_lock = threading.Lock()
 _active_count = 0
 _saved_thread_count = 0
@@ -132,7 +131,7 @@ def _openblas_functions() -> tuple[Callable[[], int], Callable[[int], None]] | N
         except OSError:
             continue
         for prefix in ("scipy_", ""):
-            for suffix in _SYMBOL_SUFFIXES:
+            for suffix in ("64_", "_64", ""):
                 get_count, set_count = (
                     getattr(library, f"{prefix}openblas_{verb}_num_threads{suffix}", None) for verb in ("get", "set")
                 )

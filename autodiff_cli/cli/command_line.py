@@ -40,8 +40,6 @@ VERSION = ("-V", "--version")
 # These words are never expressions in any command, so that scripts stay valid if a command gets these options.
 NEVER_EXPRESSIONS = (*HELP, "-o")
 EXPRESSIONS = ("EXPR", "MODEL", "MODEL...")  # names of arguments that are expressions
-# Options of NAME=VALUE that are also likely names of variables: without `=`, they give that variable a value.
-_NAMES_OF_VARIABLES = ("--sigma", "--correlation")
 
 # Every command, in the order of the help page, and the module of this package that has it.
 COMMANDS = {
@@ -54,7 +52,6 @@ COMMANDS = {
 # Commands that take values of variables as options.
 _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
 _COMMANDS_WITH_DIGITS = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "data", "lesson")
-_COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
 
 
 class Parameter(NamedTuple):
@@ -222,7 +219,7 @@ class Command:
                 own[parameter.kind is inspect.Parameter.KEYWORD_ONLY].append(Parameter.of(name, field))
         shared = {
             _DIGITS: self.name in _COMMANDS_WITH_DIGITS,
-            _JSON: self.name not in _COMMANDS_WITHOUT_DOCUMENT,
+            _JSON: self.name not in ("serve", "completion"),
             _SET: self.takes_values,
         }
         return (*own[0], *fields.values(), *own[1], *(each for each, has_it in shared.items() if has_it))
@@ -504,7 +501,8 @@ class _ArgumentSplitter:
             raise BadInput(f"`{name}={text}` has several options in one pair of quotes; put each in its own")
         option = self._command.options.get(name)
         value = self._next_value() if text is None else text
-        if option is None or (option.repeats and name in _NAMES_OF_VARIABLES and "=" not in (value or "=")):
+        # Two options of NAME=VALUE are also likely names of variables: without `=`, they give that variable a value.
+        if option is None or (option.repeats and name in ("--sigma", "--correlation") and "=" not in (value or "=")):
             self._add_variable(name, value)
         elif option.is_flag:
             self._add_flag(option, name, text)

@@ -28,7 +28,6 @@ from starlette.types import Scope
 from autodiff_cli.cli.worker import FIT_OPTIONS
 from autodiff_cli.render.html_page import home_page
 
-_ALLOWED_METHODS = ("GET", "HEAD", "POST")
 _TRUSTED_SITES = ("same-origin", "none")  # Sec-Fetch-Site of requests by the page itself, and of typed addresses
 _SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
@@ -54,7 +53,7 @@ def refusal(scope: Scope, port: int) -> str | None:
         return "requests from another origin are refused"
     if any(site not in _TRUSTED_SITES for site in headers.getlist("sec-fetch-site")):
         return "requests from another site are refused; type or paste the address"
-    return None if scope["method"] in _ALLOWED_METHODS else f"the method {scope['method']} is not allowed"
+    return None if scope["method"] in ("GET", "HEAD", "POST") else f"the method {scope['method']} is not allowed"
 
 
 def _guard(port: int) -> Middleware:

@@ -41,11 +41,10 @@ _DRAWS = suffix(".csv", ".parquet", ".nc")
 _PAGE = suffix(".html", ".htm", "")
 _GROUPS = suffix(".csv", "", hint="; --by writes a row for each group")
 _ESTIMATES = suffix(".csv", ".tex", ".md", hint="; --save saves the model")
-_SINGLE_FIT = "it fits every group, and the other option needs a single fit"
 
 # The options that need a single fit on this machine, or a table of several fits.
 _TRAIN_RESTRICTIONS = (
-    *exclusive("by", ("save", "page", "every", "draws"), _SINGLE_FIT),
+    *exclusive("by", ("save", "page", "every", "draws"), "it fits every group, and the other needs a single fit"),
     *exclusive("page", ["laplace"], "it shows single curves"),
     *exclusive("page", ["cluster"], "it needs rows on this machine"),
     needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
@@ -406,9 +405,6 @@ def learning_page(
         raise BadInput(f"--page: {error}") from error
 
 
-_MODELS_HELP = "Two or more models of the same target, as for `train`."
-
-
 @command(
     is_included=lambda option: not isinstance(option, FitOption) or option.compared,
     options=ComparisonOptions,
@@ -417,7 +413,7 @@ _MODELS_HELP = "Two or more models of the same target, as for `train`."
 def compare(
     call: Call,
     data: str = argument("DATA", DATA_HELP),
-    models: list[str] = argument("MODEL...", _MODELS_HELP),
+    models: list[str] = argument("MODEL...", "Two or more models of the same target, as for `train`."),
     *,
     bounds: list[str] | None = None,
     options: ComparisonOptions,

@@ -251,14 +251,11 @@ class Labels:
                 part.instruction.type == "INFIX" == parts[part.operands[0]].instruction.type
                 and part.instruction.text in signs
                 and parts[part.operands[0]].instruction.text in signs
-                for signs in _CHAINED_SIGNS
+                for signs in ("+-−", "*/%@×·÷")
             )
             operands = [labels[operand] for operand in part.operands]
             labels[number] = Label(part.texts, operands, operands[0] if is_chained else None)
         return labels
-
-
-_CHAINED_SIGNS = ("+-−", "*/%@×·÷")
 
 
 def is_constant_name(node: Node) -> bool:

@@ -213,13 +213,12 @@ def _is_javascript_name(text: str) -> bool:
 JAVASCRIPT_NAMES = programs.NamingRules(
     frozenset(_RESERVED_NAMES["javascript"]["keywords"].split()), _is_javascript_name
 )
-_JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
 
 
 def javascript_source(program: programs.ExportProgram) -> str:
     """Return a JavaScript module with the function, and with all functions that it calls."""
     layout = programs.SourceLayout(
-        program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, programs.indexed_element, _JAVASCRIPT_RESERVED
+        program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, programs.indexed_element, frozenset({"gradient", "hessian"})
     )
     legal = {variable.name: layout.names[variable.name] for variable in layout.used_variables}
     parameters = ", ".join(name if name == text else f"{_object_key(name)}: {text}" for name, text in legal.items())

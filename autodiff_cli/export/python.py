@@ -92,13 +92,12 @@ PYTHON_NAMES = programs.NamingRules(
     is_python_name,
     function_keywords=frozenset({*dir(builtins), *IMPORTED}),  # the functions that a module contains use them
 )
-_PYTHON_RESERVED = frozenset({"gradient", "hessian"})
 
 
 def python_source(program: programs.ExportProgram) -> str:
     """Return a Python module with the function, and with all functions that it calls beyond `math`."""
     layout = programs.SourceLayout(
-        program, LIBRARIES["python"](), PYTHON_NAMES, programs.indexed_element, _PYTHON_RESERVED
+        program, LIBRARIES["python"](), PYTHON_NAMES, programs.indexed_element, frozenset({"gradient", "hessian"})
     )
     assert isinstance(layout.library, PythonLibrary)
     body = [*docstring(layout, program.origin), *statements(layout), *results(layout, layout.value)]

@@ -240,19 +240,6 @@ def foreign_notation(mistake: Mistake) -> Message | None:
     return None
 
 
-def _wolfram_notation(mistake: Mistake) -> Message | None:
-    """Return the message for products of functions with square brackets, as in `2 Sin[x] Cos[x]`; None for others, and
-    for models, in which `Beta[g]` may be a parameter with levels.
-    """
-    text, calls = mistake.text, re.findall(r"\b([A-Z]\w*)\[", mistake.text)
-    are_brackets_of_calls = bool(calls) and len(calls) == text.count("[") == text.count("]")
-    if "~" in text or not are_brackets_of_calls or not all(ops.overloads(name.lower()) for name in calls):
-        return None
-    ours = re.sub(r"\b[A-Z]\w*\[", lambda call: f"{call[0][:-1].lower()}(", text).replace("]", ")")
-    product = re.sub(r"(?<=[\w)]) +(?=[\w(])", "*", ours.strip())
-    return "functions take round brackets, and multiplication is written `*`", errors.if_quotable(product, None)
-
-
 def _power_of_function(mistake: Mistake) -> Message | None:
     """Return the message for `sin^2(x)`, `sin²x` and `sin^-1(x)`, at the lexeme after the exponent; None for others."""
     text, before, lexeme = mistake.text, mistake.before, mistake.lexeme
@@ -385,12 +372,6 @@ def _misplaced_sign(mistake: Mistake) -> Message | None:
     """Return the message for `=` where it is not allowed; None for other lexemes."""
     if mistake.lexeme.type != "EQUAL":
         return None
-    parts = split_outside_brackets(mistake.text.strip().removeprefix("[").removesuffix("]"), ",;\n")
-    equations = [re.sub(r"(?<![=<>!~])=(?!=)", "==", part.strip()) for part in parts]
-    is_first = "=" not in mistake.text[: mistake.lexeme.start]
-    if is_first and len(parts) > 1 and all(each.count("==") == 1 for each in equations):
-        listed = errors.if_quotable(f"[{', '.join(equations)}]", "==")
-        return "equations are written with `==`, several of them as one list", listed
     return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
 
 
@@ -526,9 +507,8 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
 
 # Functions that explain a mistake, or return None; the first message is shown.
 _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
-    foreign_notation, _wolfram_notation, _quotation_mark, _power_of_function, _unknown_character, _foreign_operator,
-    _missing_operator, _misplaced_sign, _misplaced_separator, _brackets_without_partner, _reserved_word,
-    _missing_operand,
+    foreign_notation, _quotation_mark, _power_of_function, _unknown_character, _foreign_operator, _missing_operator,
+    _misplaced_sign, _misplaced_separator, _brackets_without_partner, _reserved_word, _missing_operand,
 )  # fmt: skip
 
 

@@ -273,10 +273,7 @@ def _apply(op: Op, *operands: Operand) -> Operand:
     """Return an operation, as a number if all operands are numbers."""
     if not any(isinstance(operand, Node) for operand in operands):
         return OPERATIONS[op.name](*cast(Sequence[float], operands))
-    return operands[0] if (op.name, operands[-1]) in _NEUTRAL_OPERANDS else op(*operands)
-
-
-_NEUTRAL_OPERANDS = (("sub", 0.0), ("div", 1.0), ("mul", 1.0))
+    return operands[0] if (op.name, operands[-1]) in (("sub", 0.0), ("div", 1.0), ("mul", 1.0)) else op(*operands)
 
 
 def _call(called: Any, operands: Sequence[Operand]) -> _Value:

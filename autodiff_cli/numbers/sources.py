@@ -18,9 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-_PACKAGE = "autodiff_cli.numbers"
 _MODULES = ("float_functions", "special_functions", "gamma_functions", "floats")
-_PORTABLE = "portable_functions"
 
 # The operation of each operator of Python.
 OPERATIONS: dict[type[ast.AST], str] = {
@@ -180,8 +178,8 @@ class _InlineFormula(ast.NodeTransformer):
 
 
 def _modules(prefer_portable: bool) -> Iterator[ModuleType]:
-    for name in ((_PORTABLE,) if prefer_portable else ()) + _MODULES:
-        yield importlib.import_module(f"{_PACKAGE}.{name}")
+    for name in (("portable_functions",) if prefer_portable else ()) + _MODULES:
+        yield importlib.import_module(f"autodiff_cli.numbers.{name}")
 
 
 @cache

@@ -120,11 +120,8 @@ class DrawingState(NamedTuple):
 # arms up, right, down and left.
 _JOINTS = " ╴╸╷┐┑╻┒┓╶─╾┌┬┭┎┰┱╺╼━┍┮┯┏┲┳╵┘┙│┤┥╽┧┪└┴┵├┼┽┟╁╅┕┶┷┝┾┿┢╆╈╹┚┛╿┦┩┃┨┫┖┸┹┞╀╃┠╂╉┗┺┻┡╄╇┣╊╋"
 _BRANCH = "•"  # where a line continues in all four directions
-_ARROWS = "▸◂"
 # The characters of a border: upper left, upper right, lower left and lower right corner, horizontal, vertical.
 _ROLE_BORDERS = {Role.INPUT: "╭╮╰╯─│", Role.OUTPUT: "╔╗╚╝═║"}
-_DEFAULT_BORDER = "┌┐└┘─│"
-_CURRENT_BORDER = "┏┓┗┛━┃"
 
 
 def _joint(arms: Sequence[int]) -> str:
@@ -176,7 +173,7 @@ class CharacterDrawing:
                 is_highlighted = (i, k) in state.highlighted
                 for piece in self._arrangement.segments_to(end) if is_highlighted else ():
                     canvas.add_segment(piece, 2)
-                arrow = _ARROWS[is_highlighted and state.is_backward]
+                arrow = "▸◂"[is_highlighted and state.is_backward]
                 style = TextStyle.HIGHLIGHTED if is_highlighted else TextStyle.FAINT
                 ends.append((self._arrangement.segments[end].points[-1], arrow, style))
         canvas.draw_lines()
@@ -190,7 +187,7 @@ class CharacterDrawing:
             canvas.write(Cell(left, top), content.title, TextStyle.CURRENT if is_current else TextStyle.PLAIN)
             return
         edge = TextStyle.HIGHLIGHTED if is_current else TextStyle.PLAIN
-        border = _CURRENT_BORDER if is_current else _ROLE_BORDERS.get(content.role, _DEFAULT_BORDER)
+        border = "┏┓┗┛━┃" if is_current else _ROLE_BORDERS.get(content.role, "┌┐└┘─│")
         *corners, across, upright = [*border]
         sides = f"{upright}{' ' * (width - 2)}{upright}"
         canvas.write(Cell(left, top), f"{corners[0]}{across * (width - 2)}{corners[1]}", edge)

@@ -86,9 +86,6 @@ _LATEX_ESCAPES = str.maketrans(
 )
 
 
-_CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
-
-
 def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
     """Return the numbers of a fit by the names of their columns: estimates with errors, intervals, and figures.
 
@@ -99,7 +96,7 @@ def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
     for kind in kinds:
         for name, figures in estimates:
             columns += zip((f"{name}_{title}" for title in _end_titles([kind])), _ends(figures, [kind]), strict=True)
-    columns += [(name, getattr(fit, name)) for name in _CSV_FIGURES]
+    columns += [(name, getattr(fit, name)) for name in ("loss", "rss", "dof", "r_squared", "aicc", "bic")]
     return {name: _csv_cell(cell) for name, cell in (dict(columns) | dict(reversed(columns))).items()}
 
 

@@ -49,7 +49,6 @@ BAD = [
     ("x > 2024-01-31", 1, 5, "this is a date, but a number is needed", None),
     ("x +\n1999-12-01*y", 2, 1, "this is a date, but a number is needed", None),
     # functions of Mathematica
-    ("2 Sin[x] Cos[x]", 1, 3, "functions take round brackets, and multiplication is written", "2*sin(x)*cos(x)"),
     ("x Exp[-x^2] Sin[Sqrt[2 x]]", 1, 3, "functions take round brackets", "x*exp(-x^2)*sin(sqrt(2*x))"),
     ("y ~ Beta[g] x", 1, 13, "multiplication is written `*`", "Beta[g]*x"),
     ("v[0] Sin[x]", 1, 6, "multiplication is written `*`", "v[0]*Sin"),
@@ -149,8 +148,6 @@ BAD = [
     ("a = 1\n(x)\n+ y", 2, 1, "in brackets", None),
     ("x = y = 2", 1, 7, "use `==` to compare", "=="),
     ("2 = x", 1, 3, "use `==` to compare", "=="),
-    ("x + y = 3; x - y = 1", 1, 7, "several of them as one list", "[x + y == 3, x - y == 1]"),
-    ("[x + y = 3, x - y = 1]", 1, 8, "several of them as one list", "[x + y == 3, x - y == 1]"),
     ("y = 2; x + y = 3", 1, 14, "use `==` to compare", "=="),
     ("x + y = 3; x >= 1", 1, 7, "use `==` to compare", "=="),
     ("y = 2*x; y = x + 1; y", 1, 10, "`y` is bound twice; first in line 1, column 1; equations are one list", None),

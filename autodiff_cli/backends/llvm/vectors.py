@@ -53,7 +53,6 @@ INTRINSICS = frozenset(("sqrt", "floor", "ceil", "roundeven", "copysign", "fma",
 BIT_OPERATIONS = frozenset(("scaled", "exponent", "binade", "mantissa", "is_odd", "flip_sign"))
 
 ROUNDED = "rounded"  # the detail of an arithmetic instruction whose result must be the correctly rounded one
-_ROUNDED_OPERATIONS = frozenset(("fadd", "fsub", "fmul", "fdiv"))
 
 
 class Vector(OrderedOperators):
@@ -116,7 +115,7 @@ class VectorCode:
 
     def make(self, op: str, *inputs: Vector, detail: Any = None, is_varying: bool = False) -> Vector:
         """Return the instruction with these inputs, creating it if necessary."""
-        if self._rounds_separately and op in _ROUNDED_OPERATIONS:
+        if self._rounds_separately and op in ("fadd", "fsub", "fmul", "fdiv"):
             detail = ROUNDED
         if op in ("fadd", "fmul"):  # commutative: in a fixed order, constants last
             inputs = tuple(sorted(inputs, key=lambda vector: (vector.op == "constant", vector.rank)))

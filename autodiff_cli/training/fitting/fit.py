@@ -54,7 +54,6 @@ _MAX_COMPARED_LEVELS = 8  # levels; the values of each are tried as starting val
 _MAX_ADOPTED_FITS = 10  # successive better fits that profiles may lead to
 
 
-_STATISTICS = tuple(each.name for each in dataclasses.fields(FitStatistics))
 _NO_SOLUTION = "no standard errors: the fit did not converge"
 _NO_SCALE = "no standard errors: the residuals have no scale"
 _NEGLIGIBLE_DISTANCE = 1e-3  # distance from the minimum, in standard errors, at which a fit counts as converged
@@ -417,7 +416,7 @@ def build_fit(
         scale=objective.scale if has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **(validation.summary(outcome.theta) if validation else {}),
-        **{name: getattr(statistics, name) for name in _STATISTICS},
+        **{each.name: getattr(statistics, each.name) for each in dataclasses.fields(FitStatistics)},
     )
     if options.plot:
         return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))

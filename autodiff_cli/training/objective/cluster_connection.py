@@ -28,7 +28,6 @@ _STARTUP_SECONDS = 60.0  # seconds to wait for local workers, which start slowly
 _SHUTDOWN_SECONDS = 20.0  # seconds to wait for the end of local workers
 _MAX_LOCAL_WORKERS = 256  # processes; more are certainly a mistake
 _ALLOWED_FAILURES = 20  # deaths of local workers at the same rows; they may have other causes
-_LOCAL_ADDRESS = "local"
 _NOISY_LOGGERS = ("distributed", "tornado", "asyncio")
 
 _NOT_INSTALLED = "cluster needs Dask's scheduler, which is not installed: pip install distributed"
@@ -45,7 +44,7 @@ def local_workers(address: str) -> int | None:
     from autodiff_cli.backends.protocol import available_cores
 
     kind, colon, count = address.partition(":")
-    if kind != _LOCAL_ADDRESS:
+    if kind != "local":
         return None
     if not colon:
         return available_cores()

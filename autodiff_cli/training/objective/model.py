@@ -727,7 +727,7 @@ def other_networks(model: Model, values: Mapping[str, Any], classes: int | None)
     if model.levels or layer is None or layer.activation is None:
         return {}
     networks = {}
-    for activation in dict.fromkeys((layer.activation, *_ACTIVATIONS)):
+    for activation in dict.fromkeys((layer.activation, "tanh", "relu", "sigmoid")):
         for count in range(1, _MAX_HIDDEN_LAYERS + 1):
             text = change_hidden_layers(model, [2] * count, activation)
             if text is None:
@@ -737,7 +737,6 @@ def other_networks(model: Model, values: Mapping[str, Any], classes: int | None)
     return networks
 
 
-_ACTIVATIONS = ("tanh", "relu", "sigmoid")
 _MAX_HIDDEN_LAYERS = 3  # hidden layers that the page of a fit offers
 
 
