@@ -50,7 +50,7 @@ class MinimizationSettings(NamedTuple):
 
     clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum
     rounding_share: float = 1e-4  # share of the loss above which squares of rounding errors change it much,
-    least_rounding: float = 1e-12  # and of the target's variation, above which they are not those of a perfect fit
+    least_rounding: float = 1e-16  # and of the target's mean square, above which they are not those of a perfect fit
     equal_end: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, above which the data exclude the other end
     rows_of_component: float = 2.5  # a component with fewer rows is an artefact: a density with a peak at a row
@@ -374,8 +374,9 @@ def are_rounding_errors(batch: Batch, theta: Array, losses: Array) -> Mask:
     if objective.is_linear or objective.model.shapes or not (has_residuals and isinstance(batch, GroupBatch)):
         return np.zeros(len(theta), np.bool_)
     means = batch.means(objective.kernels.by_row.rounding_squares, theta, every)[:, 0] / objective.components
-    least = MINIMIZATION.least_rounding * batch.mean_squares(batch.target_variations(every), every)
-    return np.asarray(means * np.finfo(np.float64).eps ** 2 > np.fmax(MINIMIZATION.rounding_share * losses, least))
+    sizes = batch.mean_squares(batch.target_variations(every, about_mean=False), every)
+    least = np.fmax(MINIMIZATION.rounding_share * losses, MINIMIZATION.least_rounding * sizes)
+    return np.asarray(means * np.finfo(np.float64).eps ** 2 > least)
 
 
 @ignore_float_errors()
