@@ -27,6 +27,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
 import autodiff_cli as ad
+from autodiff_cli.data import formats
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataFile, DataSummary, open_data
 from autodiff_cli.data.source import TemporaryBytes, reopen
@@ -476,6 +477,27 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_no_labels() -> None:
             column.levels("k", are_whole=are_whole)
     text = load("".join(f"{number}\n" for number in ["k", *huge]).encode(), (), labels=["k"]).labels["k"]
     assert text.levels("k", are_whole=False).tolist() == [*map(str, huge)]
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 1 - 2**63, 2**53 + 1, -1])
+def test_whole_numbers_below_2_to_the_63_keep_their_digits_in_lines_of_json(number: int) -> None:
+    """Also where a cell is missing, for which lines are read one by one."""
+    content = f'{{"k": {number}, "x": 1}}\n{{"k": 5, "x": null}}\n'.encode()
+    assert load(content, (), labels=["k"]).labels["k"].values == [number, 5]
+    assert formats._whole_number(str(number)) == number
+
+
+@pytest.mark.parametrize("others", [[], ["e"], ["e", "f"]])
+def test_files_with_the_same_name_in_two_folders_have_different_labels(others: list[str], tmp_path: Path) -> None:
+    paths = [
+        tmp_path / folder / f"{name}.csv" for folder, name in (("a", "d"), ("b", "d"), *(("a", x) for x in others))
+    ]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x\n1\n")
+    labels = [file.label for file in open_data([*map(str, paths)]).files]
+    assert len({*labels}) == len(paths)
+    assert [file.label for file in open_data([*map(str, paths[1:])]).files] == [path.name for path in paths[1:]]
 
 
 @given(

@@ -250,3 +250,16 @@ def test_points_on_a_straight_line_are_left_out_of_the_receiver_operating_charac
     assert found.roc is not None
     rates = [found.roc[f"{kind}_positive_rate"].tolist() for kind in ("false", "true")]
     assert rates == [[0, 0, 1], [0, 1, 1]]
+
+
+@pytest.mark.parametrize("prediction", ["a + b*x", "dot(w, [x, z])", "dot(w, [x, z, 1])"])
+def test_parameters_are_tested_from_one_degree_of_freedom_on(prediction: str) -> None:
+    found = ad.fit(f"y ~ {prediction}", {"x": [1.0, 2.0], "z": [2.0, 1.0], "y": [1.0, 3.0]})
+    assert found.dof == 0
+    for figures in (found.t_values, found.p_values):
+        assert {*figures} == {*found.parameters}
+        assert all(value is None or np.isnan(value).all() for value in figures.values())
+    one = ad.fit(f"y ~ {prediction}", {"x": [1.0, 2.0, 4.0], "z": [2.0, 1.0, 3.0], "y": [1.0, 3.0, 4.0]})
+    if one.dof == 1:
+        for name, value in one.t_values.items():
+            np.testing.assert_allclose(one.p_values[name], 2 * stats.t.sf(np.abs(value), 1), rtol=1e-9)
