@@ -317,6 +317,20 @@ def test_a_fit_takes_the_same_work_to_the_same_end_in_any_units(model: str, nois
         assert ends == [ends[0]] * 3, seed
 
 
+@each("start", [(1.0, 0.5, 0.9), (2.0, 2.5, -1.0), (0.1, 1.0, 0.5)])
+def test_a_fit_below_upper_bounds_is_the_mirror_image_of_one_above_lower_bounds(start: tuple[float, ...]) -> None:
+    y, ends = 2.5 * np.exp(-1.3 * X) + 0.4 + 0.05 * np.cos(9 * X), []
+    low, high = np.array([-np.inf, 0.2, -3.0]), np.array([2.2, 4.0, 1.0])
+    for sign, model in ((1, "y ~ a*exp(-b*x) + c"), (-1, "y ~ -a*exp(b*x) - c")):
+        seen = list[Epoch]()
+        box = Bounds(*np.sort([sign * low, sign * high], axis=0))
+        batch = CountingBatch([Objective(model, {"x": X, "y": y})], box)
+        fit_least_squares(batch, sign * np.array([start]), report_single_fit(seen.append))
+        ends.append([batch.evaluations, *(sign * epoch.theta for epoch in seen)])
+    assert ends[0][0] == ends[1][0]
+    np.testing.assert_allclose(ends[0][1:], ends[1][1:], rtol=1e-6)
+
+
 @each("is_limited", [False, True])
 def test_the_path_does_not_depend_on_units(is_limited: bool) -> None:
     """The units are powers of 2, so that hardly a rounding error differs."""
