@@ -101,7 +101,7 @@ def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
 
 
 def _end_titles(kinds: Iterable[str]) -> list[str]:
-    """Return the titles of the columns with the ends of intervals, such as `profile_low`."""
+    """Return the titles of the columns with the ends of intervals, such as "profile_low"."""
     marks = ["" if kind == fit_report.CONFIDENCE else f"{kind}_" for kind in kinds]
     return [f"{mark}{end}" for mark in marks for end in ("low", "high")]
 
