@@ -665,9 +665,9 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
     Either rounding errors decide the fit, or no parameter has an effect there, or undetermined terms, such as two bends
     at one place, are far larger than the target and cancel each other.
     """
-    losses = np.array([objective.mean_square(statistics.rss or 0.0)])
-    if minimization.are_rounding_errors(repeat_objective(objective, 1), theta[None], losses):
-        return _ROUNDING
+    losses, check = np.array([objective.mean_square(statistics.rss or 0.0)]), minimization.are_rounding_errors
+    if objective.cached_at("rounding", theta, lambda: bool(check(repeat_objective(objective, 1), theta[None], losses))):
+        return "not converged: where the fit ended, rounding errors of large terms that cancel change the residuals"
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
         return ""
     slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
@@ -680,7 +680,6 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
 
 
 _CANCELLATION = 1e6  # size of terms, relative to the variation of the target, above which they cancel each other
-_ROUNDING = "not converged: where the fit ended, rounding errors of large terms that cancel change the residuals"
 _FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 
 

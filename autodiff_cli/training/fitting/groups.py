@@ -22,7 +22,7 @@ from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.options import OptionError, check_restrictions, convert_plain_value, explicit_options, refused
 from autodiff_cli.training.fitting import fit as single_fit
 from autodiff_cli.training.fitting.inference import DerivedQuantities
-from autodiff_cli.training.fitting.minimization import assess_solution
+from autodiff_cli.training.fitting.minimization import are_rounding_errors, assess_solution
 from autodiff_cli.training.fitting.optimization import BatchedFit
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
@@ -208,7 +208,9 @@ class GroupFits:
             fitted.move(group, dataclasses.replace(fitted.outcomes[group], theta=ordered[group]))
             self._notes[group].append(TERMS_NOTE)
         self._theta, self._outcomes = fitted.theta, fitted.outcomes
-        self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
+        losses = batch.losses(self._theta, every)
+        self._roundings = are_rounding_errors(batch, self._theta, losses)
+        self._end_losses = None if method == "lm" else losses
         self._ranges = {name: batch.ranges(name) for name in single_fit.numeric_predictors(objective.model)}
         self._structures = residual_structures(batch, self._theta, every)
         self._breaks = curve_warnings(batch, self._theta, every)
@@ -228,6 +230,7 @@ class GroupFits:
         part.cached(single_fit.RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
         part.cached_at(STRUCTURE, theta, lambda: float(self._structures[group]))
         part.cached_at("break", theta, lambda: str(self._breaks[group]))
+        part.cached_at("rounding", theta, lambda: bool(self._roundings[group]))
         progress = Progress()
         progress.notes += self._notes[group]
         progress.warnings += self._alternative_warnings[group]

@@ -272,9 +272,7 @@ class BatchedFit:
         is_open = self.select(lambda end: end.divergence is None)
         if symmetries.Sinusoids(self._objective).frequencies or self._objective.has_kinks:
             each = np.flatnonzero(is_open)
-            regular = ObjectiveBatch(
-                [goodness.without_outliers(self._batch.objective_of(fit)) for fit in each.tolist()]
-            )
+            regular = ObjectiveBatch([*map(goodness.without_outliers, map(self._batch.objective_of, each.tolist()))])
             self.restart(each, self._origin, search.Multistart.frequency_points, batch=regular)
             self.restart(each, self.theta, search.Multistart.jump_points, batch=regular)
         fits = np.flatnonzero(is_open & minimization.outlier_minima_mask(samples, poor | doubtful))
