@@ -166,7 +166,8 @@ def test_folds_of_which_the_rest_has_as_many_rows_as_parameters_have_an_error() 
     [("y ~ mlp([x, z], [10], tanh)", "auto"), ("y ~ mlp([x, z], [2], tanh)", "lbfgs"), ("y ~ a + b*x", "adam")],
 )
 def test_cross_validation_of_a_descent_knows_nothing_of_the_held_out_rows(model: str, optimizer: str) -> None:
-    """A network that went on from the fit to all rows would have an error that is two thirds of the right one."""
+    """A network that went on from the fit to all rows would have an error that is two thirds of the right one. The same
+    fits alone and in a batch differ by rounding errors, which grow from epoch to epoch."""
     generator = np.random.default_rng(0)
     x, z = generator.uniform(-2, 2, 120), generator.normal(size=120)
     data = {"x": x, "z": z, "y": np.sin(2 * x) + 0.6 * generator.normal(size=120)}
@@ -178,7 +179,7 @@ def test_cross_validation_of_a_descent_knows_nothing_of_the_held_out_rows(model:
         held_out = {name: column[part_of == fold] for name, column in data.items()}
         squares += ((fit.predict(held_out) - held_out["y"]) ** 2).tolist()
     (error,) = (one.cv_error for one in found.models if one.fit.model == model)
-    assert error == pytest.approx(np.mean(squares), rel=1e-6)
+    assert error == pytest.approx(np.mean(squares), rel=1e-2)
 
 
 @each(
