@@ -156,7 +156,7 @@ def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None, 
     intervals = [interval_title(fit, kind) for kind in kinds]
     columns += [Column(title, True, is_optional=True) for title in (*intervals, "odds ratio")]
     rows = []
-    for name, figures in iter_estimates(fit, names, kinds):
+    for name, figures in iter_estimates(fit, names, ["t", "p", "odds", *kinds]):
         value, error, *intervals = estimate_cells(figures, digits, kinds)
         t, p, odds = figures["t"], figures["p"], figures["odds"]
         cells = (NO_VALUE, NO_VALUE) if t is None or p is None else (f"{t:.2f}", p_value_text(p))
@@ -167,19 +167,17 @@ def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None, 
 
 
 def iter_estimates(
-    fit: FittedModel, names: Iterable[str], kinds: Iterable[str]
+    fit: FittedModel, names: Iterable[str], titles: Iterable[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield parameters and derived quantities, arrays element by element, each with its figures.
 
-    The figures are `value`, `stderr`, `t`, `p`, the `odds` ratio with its ends, the ends of each kind of interval, all
-    None if unknown, and `no_error`, the text in place of an unknown error.
+    The figures are `value`, `stderr` and those of `titles`, all None if unknown, and `no_error`, the text in place of
+    an unknown error.
 
     Args:
-        kinds: the kinds of intervals.
+        titles: the other figures: `t`, `p`, the `odds` ratio with its ends, or the ends of a kind of interval.
     """
-    odds = {name: tuple(ratio.values()) for name, ratio in fit.odds_ratios.items()}
-    known: dict[str, Mapping[str, Any]] = {"t": fit.t_values, "p": fit.p_values, "odds": odds}
-    known |= {kind: interval_ends(fit, kind) for kind in kinds}
+    known = {title: _figures_by_name(fit, title) for title in titles}
     for name in names:
         value, error = fit.estimate(name)
         figures = {"stderr": error, **{title: of.get(name) for title, of in known.items()}}
@@ -189,6 +187,13 @@ def iter_estimates(
         columns["no_error"] = [ON_BOUND if number in ends else reason for number in columns["value"]]
         for k, element in enumerate(element_names(name, np.shape(value))):
             yield element, {title: column[k] for title, column in columns.items()}
+
+
+def _figures_by_name(fit: FittedModel, title: str) -> Mapping[str, Any]:
+    """Return a figure of all estimates by name; see `iter_estimates`."""
+    if title == "odds":
+        return {name: tuple(ratio.values()) for name, ratio in fit.odds_ratios.items()}
+    return fit.t_values if title == "t" else fit.p_values if title == "p" else interval_ends(fit, title)
 
 
 def _elements(numbers: Any, count: int) -> list[Any]:

@@ -67,7 +67,7 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     names, kinds = [*fit.parameters, *fit.fixed, *fit.derived], _interval_kinds([fit])
     if path.lower().endswith(".csv"):
         rows = [["name", "value", "stderr", "z" if fit.interval_dof is None else "t", "p", *_end_titles(kinds)]]
-        for name, figures in fit_report.iter_estimates(fit, names, kinds):
+        for name, figures in fit_report.iter_estimates(fit, names, ["t", "p", *kinds]):
             numbers = [*(figures[title] for title in ("value", "stderr", "t", "p")), *_ends(figures, kinds)]
             rows.append([name, *map(_csv_cell, numbers)])
         return csv_text(rows)

@@ -485,7 +485,7 @@ class FitOptions(ObjectiveOptions):
     @cached_property
     def random_effects(self) -> tuple[str, ...]:
         """The names of the parameters that are random effects."""
-        names = [str(self.laplace)] if isinstance(self.laplace, str | bool) else self.laplace or ()
+        names = map(str, schema.as_list(self.laplace))
         return tuple(dict.fromkeys(canonical_name(each.strip()) for name in names for each in name.split(",")))
 
     @cached_property

@@ -288,10 +288,8 @@ class _Profile:
             self.warnings.append(f"no profile interval for `{self.name}`: it moves several jumps, or shares one")
             return math.nan, math.nan
         gaps = groups[0][0].gaps(self._objective, self._theta, PROFILE.jump_gaps)
-        height, reason = (
-            math.sqrt(-2 * math.log1p(-math.sqrt(level))),
-            "a jump at the end of the data fits nearly as well",
-        )
+        height = math.sqrt(-2 * math.log1p(-math.sqrt(level)))
+        reason = "a jump at the end of the data fits nearly as well"
         likely = [gap for gap in gaps.tolist() if self._root_deviance(sum(gap) / 2) <= height]
         low = likely[0][0] if likely[0][0] > gaps[0, 0] else self._no_limit(-1, reason)
         return low, likely[-1][1] if likely[-1][1] < gaps[-1, 1] else self._no_limit(1, reason)

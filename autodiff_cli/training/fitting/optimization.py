@@ -270,7 +270,7 @@ class BatchedFit:
             return
         poor, doubtful = self._classify_fits()
         is_open = self.select(lambda end: end.divergence is None)
-        if symmetries.Sinusoids(self._objective).frequencies or self._objective.has_kinks:
+        if symmetries.Sinusoids(self._objective).frequencies or symmetries.find_jumps(self._objective):
             each = np.flatnonzero(is_open)
             regular = ObjectiveBatch([*map(goodness.without_outliers, map(self._batch.objective_of, each.tolist()))])
             self.restart(each, self._origin, search.Multistart.frequency_points, batch=regular)
