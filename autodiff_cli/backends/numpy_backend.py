@@ -212,9 +212,7 @@ class BlockEvaluator:
         execute(self._uniform, values)
         return values
 
-    def evaluate_block(
-        self, prepared: Sequence[Any], columns: protocol.Columns, part: slice | None = None
-    ) -> list[Any]:
+    def evaluate_block(self, prepared: Sequence[Any], columns: protocol.Columns, part: slice) -> list[Any]:
         """Return the values of the outputs over one block of rows, or their sums if the evaluator sums.
 
         Call it within `ignore_float_errors()`.
@@ -222,13 +220,12 @@ class BlockEvaluator:
         Args:
             prepared: the result of `prepare`, which is not changed.
             columns: an array of numbers for every column, rows last: of shape (rows,) for a scalar.
-            part: the rows of the block; by default all rows of the columns.
+            part: the rows of the block.
 
         Returns:
             Arrays with the rows along the last axis. For sums, and for values that are common to all rows, this axis
             has length 1, or is missing if the output is a scalar.
         """
-        part = part or slice(0, next((column.shape[-1] for column in columns.values()), 1))
         values = list(prepared)
         for name, position in self._leaves.items():
             if name in columns:

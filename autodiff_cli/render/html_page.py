@@ -143,7 +143,8 @@ def content_security_policy(script: str, style: str, *more: str) -> str:
         more: further directives.
     """
     kinds = {"script": script, "style": style}
-    sources = [f"{kind}-src '{_csp_hash(text)}'" for kind, text in kinds.items() if text]
+    hashes = {kind: hashlib.sha256(text.encode()).digest() for kind, text in kinds.items() if text}
+    sources = [f"{kind}-src 'sha256-{b2a_base64(value, newline=False).decode()}'" for kind, value in hashes.items()]
     return "; ".join(["default-src 'none'", *sources, *more, "base-uri 'none'", "form-action 'none'"])
 
 
@@ -157,11 +158,6 @@ def plain_page(title: str, style: str, body: str, script: str = "", *directives:
     policy = content_security_policy(script, style, *directives)
     body += f"\n<script>{script}</script>" if script else ""
     return page_file("page/plain.html").format(policy=policy, title=escape(title), style=style, body=body, kind=kind)
-
-
-def _csp_hash(text: str) -> str:
-    """Return the hash that identifies a script or a style in a Content-Security-Policy."""
-    return f"sha256-{b2a_base64(hashlib.sha256(text.encode()).digest(), newline=False).decode()}"
 
 
 def _static_svg(drawn: Drawing, show: formatting.NumberFormat) -> str:

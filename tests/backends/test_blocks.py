@@ -106,7 +106,7 @@ def test_what_no_column_reaches_is_computed_once_and_equal_parts_too(monkeypatch
     with ignore_float_errors():
         prepared = kernel.prepare({"a": 1.0})
         for _ in range(5):
-            kernel.evaluate_block(prepared, {"x": np.ones(2)})
+            kernel.evaluate_block(prepared, {"x": np.ones(2)}, slice(0, 2))
     assert calls.count(exp) == 1
     assert calls.count(sin) == 5
 
@@ -116,8 +116,8 @@ def test_a_kernel_can_be_used_again() -> None:
     with ignore_float_errors():
         first = kernel.prepare({"a": 2.0})
         second = kernel.prepare({"a": 3.0})
-        assert kernel.evaluate_block(second, {"x": np.ones(1)})[0].tolist() == [3.0]
-        assert kernel.evaluate_block(first, {"x": np.ones(1)})[0].tolist() == [2.0]
+        assert kernel.evaluate_block(second, {"x": np.ones(1)}, slice(0, 1))[0].tolist() == [3.0]
+        assert kernel.evaluate_block(first, {"x": np.ones(1)}, slice(0, 1))[0].tolist() == [2.0]
 
 
 @pytest.mark.parametrize(("size", "share"), [(1, 1), (8, 1), (9, 2), (16, 2), (17, 4), (128, 16), (1000, 16)])

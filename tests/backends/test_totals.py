@@ -84,7 +84,7 @@ def test_slopes_that_are_the_same_for_all_rows_count_in_each() -> None:
 
 
 def _block(kernel: BlockEvaluator, point: dict[str, object], columns: dict[str, object]) -> list[object]:
-    return kernel.evaluate_block(kernel.prepare(point), columns)  # type: ignore[arg-type]
+    return kernel.evaluate_block(kernel.prepare(point), columns, slice(0, len(columns["x"])))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
     with ignore_float_errors():
         prepared = kernel.prepare({"W": weights})
         tracemalloc.start()
-        (total,) = kernel.evaluate_block(prepared, {"x": x})
+        (total,) = kernel.evaluate_block(prepared, {"x": x}, slice(0, rows))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     np.testing.assert_allclose(total[..., 0], slope(weights @ x) @ x.T, rtol=1e-12, atol=1e-12)

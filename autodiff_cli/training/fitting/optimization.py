@@ -144,15 +144,14 @@ class BatchedFit:
         return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
     def restart_everywhere(self) -> None:
-        """Repeat fits that may not have ended at their best minimum, unless the options limit epochs or draw starts."""
+        """Repeat fits that may not have ended at their best minimum, unless the options limit epochs."""
         if self._objective.is_likelihood and (ranges := minimization.natural_ranges(self._objective)):
             for each in self._notes:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         # A steep curve makes effective variances large, so that its residuals look small.
-        has_other_minima = not self._objective.settings.get(X_ERROR_FACTOR)
-        is_unlimited = self._options.epochs is self._options.starts is None
-        for strategy in RESTART_STRATEGIES if is_unlimited and has_other_minima else ():
-            strategy(self)
+        if self._options.epochs is None and not self._objective.settings.get(X_ERROR_FACTOR):
+            for strategy in RESTART_STRATEGIES:
+                strategy(self)
 
     def _part(self, fits: Fits) -> Batch:
         """Return the batch of some fits."""
@@ -690,7 +689,6 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     if options.starts is None:
         return optimize(method, objective, options, progress)
     starts = np.vstack((objective.start, search.sample_starts(objective, options.seed, options.starts - 1)))
-    options = dataclasses.replace(options, starts=None)
     losses, order, alternatives = [math.inf] * len(starts), range(len(starts)), list[Array]()
     is_screened = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_screened:

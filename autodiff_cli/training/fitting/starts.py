@@ -100,7 +100,6 @@ class MultistartSettings(NamedTuple):
 
 
 SETTINGS = MultistartSettings()
-_DESCENT = StoppingRule(evaluations=SETTINGS.descent_evaluations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +174,7 @@ def multistart(
             for k, start in enumerate(starts[part])
         ]
         proposals = [search.best_of([strategy]) if strategy else search.best() for search in searches]
-        candidates += _run_searches(sample_batch(some), proposals)
+        candidates += _run_searches(sample_batch(some), proposals, starts[part])
     return candidates
 
 
@@ -187,10 +186,11 @@ def sample_batch(batch: Batch) -> Batch:
     return repeat_objective(subsample(objective, SETTINGS.max_sample_rows), 1, batch.bounds)
 
 
-def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandidate | None]:
+def _run_searches(samples: Batch, searches: Sequence[Search], starts: Array) -> list[StartCandidate | None]:
     """Run one search for each fit of a batch, and return the results; all fits that they request run in one batch."""
     results: list[StartCandidate | None] = [None] * len(searches)
     replies: dict[int, Any] = dict.fromkeys(range(len(searches)))  # the first ones are None
+    lowest = np.square(samples.triangles(starts, np.arange(len(starts)))[:, :, -1]).sum(axis=1)
     while replies:
         requests = dict[int, DescentRequest]()
         for k, reply in replies.items():
@@ -198,11 +198,11 @@ def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandi
                 requests[k] = searches[k].send(reply)
             except StopIteration as end:
                 results[k] = end.value
-        replies = _descend(samples, requests) if requests else {}
+        replies = _descend(samples, requests, lowest) if requests else {}
     return results
 
 
-def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, list[StartCandidate]]:
+def _descend(samples: Batch, requests: dict[int, DescentRequest], lowest: Array) -> dict[int, list[StartCandidate]]:
     """Return the candidates of each request, except for points where the loss is undefined.
 
     All are fitted by least squares first. Likelihoods and priors then continue with their own loss from there, or from
@@ -215,7 +215,8 @@ def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, l
     boxes = [(request.box or samples.bounds.select(k), request.points.shape) for k, request in requests.items()]
     ends_of_boxes = ([np.broadcast_to(end, shape) for end in (box.low, box.high)] for box, shape in boxes)
     batch = samples.take(fits, Bounds(*map(np.concatenate, zip(*ends_of_boxes, strict=True))))
-    outcomes = fit_least_squares(batch, points, stop=_DESCENT)
+    stop = StoppingRule(evaluations=SETTINGS.descent_evaluations, searches=(fits, lowest))
+    outcomes = fit_least_squares(batch, points, stop=stop)
     ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
     if batch.objective.kind is LossKind.LIKELIHOOD or batch.objective.has_priors:
         before, after = (minimization.comparison_losses(batch, each) for each in (points, ends))

@@ -502,8 +502,9 @@ class Sinusoids:
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
     >>> waves = Sinusoids(objective)
-    >>> [(scan.parameter, scan.values.tolist()) for scan in waves.frequency_grids(objective.start, 1, 100)]
-    [(1, [4.0, 2.0])]
+    >>> (scan,) = waves.frequency_grids(objective.start, 1, 100, objective.bounds)
+    >>> scan.parameter, scan.values.tolist()
+    (1, [4.0, 2.0])
     >>> [*waves.turns(objective.start)]
     [(2, 6.283185307179586, array([0.]))]
     """
@@ -513,9 +514,7 @@ class Sinusoids:
         cached = objective.kernels.cached
         self._slopes, self.frequencies, self.phases = cached("waves", lambda: _find_arguments(objective))
 
-    def frequency_grids(
-        self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
-    ) -> Iterator[FrequencyGrid]:
+    def frequency_grids(self, theta: Array, per_turn: int, most: int, box: Bounds) -> Iterator[FrequencyGrid]:
         """Yield the values to scan for each frequency or period, up to half a turn between the two closest rows.
 
         Rows at even distances do not distinguish higher frequencies from lower ones; rows at uneven distances do.
@@ -528,12 +527,10 @@ class Sinusoids:
         """
         for index, unit, power, steps in self._scales(theta):
             high = max(steps[-1], self._objective.rows * (1 if _are_even(steps) else _UNEVEN_SHARE)) / 2
-            low = 1 / per_turn
-            if box is not None:
-                ends = np.array([box.low[index], box.high[index]])
-                with np.errstate(divide="ignore"):
-                    turns = np.sort((np.where(ends > 0, ends, 0.0) / unit) ** power)
-                low, high = max(low, turns[0]), turns[1] if np.isfinite(turns[1]) else high
+            ends = np.array([box.low[index], box.high[index]])
+            with np.errstate(divide="ignore"):
+                turns = np.sort((np.where(ends > 0, ends, 0.0) / unit) ** power)
+            low, high = max(1 / per_turn, turns[0]), turns[1] if np.isfinite(turns[1]) else high
             first, last = math.ceil(low * per_turn - 1e-6), math.floor(high * per_turn + 1e-6)
             turns = np.arange(first, min(last, first + most) + 1)
             if len(turns):

@@ -87,11 +87,14 @@ class StoppingRule:
         tolerance: the relative decrease of the loss at which to stop; by default the methods continue to the last
             digits.
         evaluations: the maximum number of evaluations of a fit by Levenberg-Marquardt.
+        searches: the number of the search to which each fit by Levenberg-Marquardt belongs, and the lowest sum of
+            squares of each search so far. Fits that fall too slowly to reach it stop, since only the lowest end counts.
     """
 
     epochs: int | None = None
     tolerance: float | None = None
     evaluations: int | None = None
+    searches: tuple[NDArray[np.intp], Array] | None = None
 
     def after(self, epochs: int) -> StoppingRule:
         """Return the rule for the rest of a fit that has taken some steps."""

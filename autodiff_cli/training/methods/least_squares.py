@@ -57,6 +57,7 @@ class LevenbergMarquardtSettings(NamedTuple):
 
     initial_radius_factor: float = 100.0  # the first radius, in norms of the scaled starting point
     radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
+    window: int = 8  # evaluations after which runs of a search that fall too slowly end
     max_damping_steps: int = 30  # steps of the root search for the damping; 3 are usual
     poor_ratio: float = 0.25  # ratio of actual to predicted reduction below which the region shrinks
     good_ratio: float = 0.75  # ratio of actual to predicted reduction above which the region grows
@@ -82,7 +83,7 @@ def fit_least_squares(
     Returns:
         The end of each fit, with a `divergence` if the residuals or their derivatives at the start are not finite.
     """
-    method = _LevenbergMarquardt(batch, start, on_step, stop.tolerance or SETTINGS.tolerance)
+    method = _LevenbergMarquardt(batch, start, on_step, stop)
     most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
     fits, is_polished = method.fits, stop.tolerance is None
     is_unlimited, hands_over = stop.epochs is stop.evaluations is None, is_polished and stop.epochs is None
@@ -174,8 +175,9 @@ class _LevenbergMarquardt:
         is_near: which of these ended only near a minimum, so that Gauss-Newton steps should follow.
     """
 
-    def __init__(self, batch: Batch, start: Array, on_step: BatchCallback, tolerance: float) -> None:
-        self._batch, self._start, self._on_step, self._tolerance = batch, start, on_step, tolerance
+    def __init__(self, batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule) -> None:
+        self._batch, self._start, self._on_step, self._stop = batch, start, on_step, stop
+        self._tolerance = stop.tolerance or SETTINGS.tolerance
         self._is_bounded, self._is_linear = batch.bounds.has_bounds, batch.objective.is_linear
         count, every = len(start), np.arange(len(start))
         triangles, sizes = self._evaluate(start, every)
@@ -187,7 +189,7 @@ class _LevenbergMarquardt:
         self.fits = _FitStates(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
         self.is_usable = _is_usable(sizes)
         self.is_finished, self.is_near = np.zeros((2, count), np.bool_)
-        self.runaways = RunawayDetector(start)
+        self.runaways, self._checked_squares = RunawayDetector(start), np.square(sizes[:, -1])
         self._report(self.fits, self.is_usable)
 
     def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None, *, hands_over: bool = False) -> None:
@@ -206,6 +208,8 @@ class _LevenbergMarquardt:
                 is_limited |= self.runaways.examine(fits.numbers, fits.epochs, squares, fits.theta, squares)
             else:
                 is_limited |= fits.epochs == epochs
+            if self._stop.searches and fits.evaluations[0] % SETTINGS.window == 0:
+                is_limited |= self._are_hopeless(fits, max_evaluations, *self._stop.searches)
             is_ended = is_done | is_limited
             if np.count_nonzero(is_ended):
                 self.fits.store(fits)
@@ -214,6 +218,15 @@ class _LevenbergMarquardt:
             if not len(fits.numbers):
                 break
             is_converged = self._step(fits, hands_over)
+
+    def _are_hopeless(self, fits: _FitStates, max_evaluations: int, searches: Fits, lowest: Array) -> Mask:
+        """Whether fits fall too slowly to reach the lowest sum of squares of their search within their evaluations."""
+        self.fits.store(fits)
+        squares = np.square(self.fits.norms[:, -1])
+        np.fmin.at(lowest, searches, squares)
+        falls, self._checked_squares = self._checked_squares - squares, squares
+        windows = (max_evaluations - self.fits.evaluations) / SETTINGS.window
+        return (squares - falls * windows > lowest[searches])[fits.numbers]
 
     def under_way(self) -> Fits:
         """Return the fits that have not ended, and do not run away."""
@@ -285,7 +298,7 @@ class _LevenbergMarquardt:
         if linear.all() or not linear.any():
             return
         batch, start = _ReducedBatch(self._batch.take(numbers), linear), self.fits.theta[numbers][:, ~linear]
-        inner = _LevenbergMarquardt(batch, start, ignore_steps, self._tolerance)  # type: ignore[arg-type]
+        inner = _LevenbergMarquardt(batch, start, ignore_steps, self._stop)  # type: ignore[arg-type]
         every, is_inside = inner.fits.numbers, inner.is_finished
         inner.run(inner.is_usable.nonzero()[0], max_evaluations)
         for change in (-SETTINGS.domain_probe, SETTINGS.domain_probe):  # minima at the edge of a domain are none

@@ -84,14 +84,11 @@ def _run_threaded(partition: Table, content: bytes, threads: int, combine: Calla
         task = pickle.loads(content)  # the plan of a NumPy kernel is not thread-safe
         return task({name: column[..., rows] for name, column in partition.columns.items()}, rows.stop - rows.start)
 
-    return fold(
-        _thread_pool(threads).map(of_piece, block_slices(partition.rows, piece_rows(partition.rows, threads))), combine
-    )
+    pieces = block_slices(partition.rows, piece_rows(partition.rows, threads))
+    return fold(_thread_pool(threads, "autodiff").map(of_piece, pieces), combine)
 
 
-@functools.cache
-def _thread_pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, "autodiff")
+_thread_pool = functools.cache(ThreadPoolExecutor)
 
 
 def piece_rows(rows: int, pieces: int) -> int:

@@ -360,11 +360,15 @@ def test_an_end_is_stuck_if_residuals_lean_on_a_column(cosine: float, is_stuck: 
     other -= x * (x @ other) / (x @ x)
     residuals = other / np.linalg.norm(other) + cosine * x / np.linalg.norm(x)
     objective = Objective("y ~ a*x*u + b", {"x": x, "u": np.full(4, unit), "y": residuals * unit}, fixed={"b": 0})
-    method = _LevenbergMarquardt(ObjectiveBatch([objective]), np.zeros((1, 1)), ignore_steps, 1e-15)
+    method = _LevenbergMarquardt(
+        ObjectiveBatch([objective]), np.zeros((1, 1)), ignore_steps, StoppingRule(tolerance=1e-15)
+    )
     assert method.is_stuck().tolist() == [is_stuck]
     exact = Objective("y ~ a*x + b", {"x": x, "y": 2 * x}, fixed={"b": 0})
     for theta, is_exact in ((2 * (1 + 2.0**-52), True), (2 * (1 + 1e-6), False)):  # rounding errors lean anywhere
-        method = _LevenbergMarquardt(ObjectiveBatch([exact]), np.array([[theta]]), ignore_steps, 1e-15)
+        method = _LevenbergMarquardt(
+            ObjectiveBatch([exact]), np.array([[theta]]), ignore_steps, StoppingRule(tolerance=1e-15)
+        )
         assert method.is_stuck().tolist() == [not is_exact]
 
 
@@ -535,6 +539,33 @@ def test_a_sequence_that_hardly_converges_is_not_extrapolated_far(share: float, 
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
+def test_fits_of_a_search_end_early_where_they_fall_too_slowly_to_be_its_lowest() -> None:
+    x, start = np.linspace(0.1, 10, 50), np.array([[4.0, 1.0], [-5.0, -15.0]])
+    batch = repeat_objective(Objective("y ~ v*x/(k + x)", {"x": x, "y": 5 * x / (2 + x) + 0.05 * np.cos(9 * x)}), 2)
+
+    def end_and_count(*searches: int) -> tuple[Any, Any, Any]:
+        steps, lowest = np.zeros(2, np.intp), np.full(2, np.inf)
+
+        def record(fits: Any, epochs: Any, *_: Any) -> None:
+            steps[fits] = epochs
+
+        stop = StoppingRule(evaluations=60, searches=(np.array(searches), lowest) if searches else None)
+        ends = fit_least_squares(batch, start, record, stop)
+        return steps, [end.theta.tolist() for end in ends], lowest
+
+    (least, most), (best, runaway), _ = end_and_count()
+    assert least < 8 < 50 < most
+    assert runaway[0] < -1e6
+    steps, ends, lowest = end_and_count(0, 0)
+    assert steps[0] == least
+    assert steps[1] < most / 2
+    assert ends[0] == best
+    assert lowest[0] == pytest.approx(float(np.square(np.cos(9 * x) * 0.05).sum()), rel=0.1)
+    steps, ends, _ = end_and_count(0, 1)  # no rivals
+    assert steps.tolist() == [least, most]
+    assert ends == [best, runaway]
+
+
 def test_norms_of_tiny_and_ordinary_vectors() -> None:
     vectors = np.array([[3.0, 4.0], [3e-200, 4e-200], [0.0, 0.0], [5e-324, 0.0], [3e100, 4e100], [-3e-140, 4e-140]])
     np.testing.assert_allclose(norms(vectors), [5, 5e-200, 0, 5e-324, 5e100, 5e-140], rtol=1e-15)
@@ -544,7 +575,9 @@ def method_at(model: str, columns: dict[str, Any], theta: list[float], bounds: B
     """Return the method at a starting point, with the epochs that it reports."""
     seen = list[Epoch]()
     batch = CountingBatch([Objective(model, columns)], bounds)
-    return _LevenbergMarquardt(batch, np.array([theta]), report_single_fit(seen.append), 1e-15), seen
+    return _LevenbergMarquardt(
+        batch, np.array([theta]), report_single_fit(seen.append), StoppingRule(tolerance=1e-15)
+    ), seen
 
 
 @each("unit", [1e-7, 1.0, 1e7])
@@ -629,7 +662,7 @@ def test_after_a_poor_first_step_the_next_one_is_at_most_half_as_long(start: Any
             return super().triangles(theta, fits)
 
     objective = Objective("y ~ a*exp(-b*x)", {"x": X, "y": 2.5 * np.exp(-0.2 * X)})
-    method = _LevenbergMarquardt(Recorded([objective]), np.array([start]), ignore_steps, 1e-15)
+    method = _LevenbergMarquardt(Recorded([objective]), np.array([start]), ignore_steps, StoppingRule(tolerance=1e-15))
     scale = method.fits.scale[0].copy()
     before = method.fits.norms[0, -1]
     method._step(method.fits, hands_over=False)

@@ -164,9 +164,10 @@ def test_values_to_scan_go_from_one_turn_to_one_per_two_rows() -> None:
         ("y ~ a*sin(2*pi*x/w)", lambda w: 4 / w),
     ):
         objective = Objective(model, data)
-        (scan,) = Sinusoids(objective).frequency_grids(objective.start, 2, 1000)
+        (scan,) = Sinusoids(objective).frequency_grids(objective.start, 2, 1000, objective.bounds)
         np.testing.assert_allclose(turns_of(scan.values), np.arange(1, 42) / 2, rtol=1e-9)
-    assert not [*Sinusoids(Objective("y ~ a*exp(b*x)", data)).frequency_grids(np.ones(2), 2, 1000)]
+    decay = Objective("y ~ a*exp(b*x)", data)
+    assert not [*Sinusoids(decay).frequency_grids(np.ones(2), 2, 1000, decay.bounds)]
 
 
 def test_equal_starts_of_parts_that_could_change_places_are_left() -> None:
