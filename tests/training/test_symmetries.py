@@ -313,6 +313,34 @@ def test_of_equivalent_points_one_is_chosen(model: str, theta: list[float], othe
         assert objective.value(found) == pytest.approx(objective.value(np.array(theta, float)), rel=1e-9)
 
 
+@each("seed", range(3))
+def test_a_jump_is_in_the_middle_between_two_rows_however_it_is_written(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 10, 40)
+    data = {"x": x, "y": 1 + 2 * (x > 4.2) + 0.3 * generator.normal(size=40)}
+    for loss in ("mse", "mae"):
+        places = set[float]()
+        for model in (
+            "y ~ a + b*(x > k)",
+            "y ~ where(x < k, a, c)",
+            "y ~ a + b*heaviside(x - k)",
+            "y ~ a - b*(k >= x)",
+        ):
+            found = fit(model, data, loss=loss)
+            place = found.parameters["k"]
+            low, high = x[x < place].max(), x[x > place].min()
+            assert place == low / 2 + high / 2
+            assert (
+                f"all values of `k` from {low:.6g} to {high:.6g} fit equally well; the middle is reported"
+                in found.notes
+            )
+            places.add(place)
+        assert len(places) == 1
+    bounded = fit("y ~ a + b*(x > k)", data, bounds={"k": (low, low + 0.1 * (high - low))})
+    assert low <= bounded.parameters["k"] <= low + 0.1 * (high - low)
+    assert not [note for note in bounded.notes if "the middle" in note]
+
+
 def test_the_sentence_names_what_was_changed() -> None:
     objective = Objective("y ~ a*sin(w*x + p)", {"x": X, "y": X})
     _, notes = canonical_parameters(objective, np.array([-2, -3, 0.5]))

@@ -547,7 +547,9 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
         )
     explained, share = 0.0, "this fit is doubtful:"
     if has_r_squared := objective.kind in (LossKind.SQUARES, LossKind.ROBUST):
-        known = optimization.explained_variance(objective, outcome.theta, statistics)
+        known = compute_statistics(objective, outcome.theta).r_squared
+        if objective.kind is LossKind.ROBUST:
+            known = goodness.robust_r_squared(objective, outcome.theta)
         explained = math.inf if known is None else known
         share += f" it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation, and"
     enough = optimization.RESTARTS.poor_r_squared if objective.is_network else optimization.RESTARTS.perfect_r_squared

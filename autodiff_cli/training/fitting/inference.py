@@ -34,7 +34,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import comparison_losses, meet_constraints, project_linear
 from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
-from autodiff_cli.training.fitting.symmetries import find_jumps
+from autodiff_cli.training.fitting.symmetries import find_jumps, jump_gaps
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
@@ -287,7 +287,7 @@ class _Profile:
         if len(groups) > 1:
             self.warnings.append(f"no profile interval for `{self.name}`: it moves several jumps, or shares one")
             return math.nan, math.nan
-        gaps = groups[0][0].gaps(self._objective, self._theta, PROFILE.jump_gaps)
+        gaps = jump_gaps(groups[0], self._objective, self._theta, PROFILE.jump_gaps)
         height = math.sqrt(-2 * math.log1p(-math.sqrt(level)))
         reason = "a jump at the end of the data fits nearly as well"
         likely = [gap for gap in gaps.tolist() if self._root_deviance(sum(gap) / 2) <= height]

@@ -245,22 +245,19 @@ def _kinks_around(objective: Objective, theta: Array, radius: Array) -> tuple[in
     """
     shifts = np.random.default_rng(0).uniform(-1, 1, (MINIMIZATION.kink_samples * (1 + len(theta)), len(theta)))
     points = theta + radius * np.concatenate((shifts, MINIMIZATION.kink_nearer * shifts))
-    losses, slopes = map(np.array, zip(*map(objective.value_and_grad, points), strict=True))
+    losses, slopes = repeat_objective(objective, len(points)).values_and_gradients(points, np.arange(len(points)))
     gradients, nearer = np.split(radius * slopes, 2)
     # Beyond a jump of the loss, the slopes differ too, but that is no kink.
     change = np.abs(losses - objective.value(theta)).reshape(2, -1).max(axis=0)
-    is_continuous = (
-        change <= 2 * np.abs(gradients).sum(axis=1).max() + MINIMIZATION.kink_rounding * np.abs(losses).max()
-    )
-    gradients, nearer = gradients[is_continuous], nearer[is_continuous]
+    most = 2 * np.abs(gradients).sum(axis=1).max() + MINIMIZATION.kink_rounding * np.abs(losses).max()
+    gradients, nearer = gradients[change <= most], nearer[change <= most]
     if not (len(gradients) and np.isfinite(gradients).all()):
         return ()
     nearest = gradients.mean(axis=0)
     limit = MINIMIZATION.kink_vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))
     for _ in range(MINIMIZATION.kink_iterations):
         if not np.linalg.norm(nearest) > limit:
-            jumps = np.ptp(nearer, axis=0)
-            is_kink = (jumps > limit) & (jumps > MINIMIZATION.kink_jump * np.ptp(gradients, axis=0))
+            is_kink = np.ptp(nearer, axis=0) > np.maximum(limit, MINIMIZATION.kink_jump * np.ptp(gradients, axis=0))
             return tuple(np.flatnonzero(is_kink).tolist())
         step = gradients[np.argmin(gradients @ nearest)] - nearest
         if not nearest @ step < 0:

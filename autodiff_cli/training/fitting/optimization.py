@@ -199,12 +199,10 @@ class BatchedFit:
 
     def _r_squared(self) -> Array:
         """Return R² of the fits, by medians for robust losses; nan if it is unknown."""
-        objectives = map(self._batch.objective_of, self._all_fits.tolist())
         if self._objective.kind is LossKind.ROBUST:
-            r_squared = [explained_variance(*pair) for pair in zip(objectives, self.theta, strict=True)]
-        else:
-            r_squared = [statistics.r_squared for statistics in self.statistics_of(self._all_fits)]
-        return np.array([math.nan if value is None else value for value in r_squared])
+            objectives = map(self._batch.objective_of, self._all_fits.tolist())
+            return np.array([*map(goodness.robust_r_squared, objectives, self.theta)])
+        return np.array([statistics.r_squared for statistics in self.statistics_of(self._all_fits)], np.float64)
 
     @ignore_float_errors()
     def _classify_fits(self) -> tuple[Mask, Mask]:
@@ -390,7 +388,7 @@ class BatchedFit:
         better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
         from_starts = self._method == "lm" and least_gain > 0
         self._fit(better, starts if from_starts else ends, reason)
-        if from_starts:
+        if from_starts and len(better):
             # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
             is_elsewhere = self._are_better(better, ends)
             self._fit(better[is_elsewhere], ends[is_elsewhere])
@@ -434,8 +432,6 @@ class BatchedFit:
 
     def _are_better(self, fits: Fits, theta: Array, least_gain: float = MINIMIZATION.clear_gain) -> Mask:
         """Return which fits have a better end at other points, which are ends of fits as well."""
-        if not len(fits):
-            return np.zeros(0, np.bool_)
         gains = minimization.rank_gains(self._batch.take(fits), self.theta[fits], theta)
         return np.asarray(self.select(lambda end: end.divergence is not None)[fits] | (gains > least_gain))
 
@@ -596,19 +592,6 @@ def _distinct_curves(objective: Objective, points: Iterable[Array]) -> Iterator[
         if all(_are_other_curves(curve, each) for each in curves):
             curves.append(curve)
             yield point
-
-
-def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
-    """Return R² of a fit, for robust losses from medians; None if it is unknown.
-
-    Args:
-        known: the statistics of the fit, if they are computed already.
-    """
-    if objective.kind is LossKind.ROBUST:
-        with ignore_float_errors():
-            return goodness.robust_r_squared(objective, theta)
-    r_squared = None if known is None else known.r_squared
-    return compute_statistics(objective, theta).r_squared if r_squared is None else r_squared
 
 
 def optimize(

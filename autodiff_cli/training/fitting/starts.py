@@ -572,9 +572,10 @@ class Multistart:
         groups = [g for g in symmetries.find_jumps(objective) if all(self._searched[jump.parameter] for jump in g)]
         best = self._start[None]
         for group in groups * SETTINGS.jump_rounds:
-            most, points = (self._effort.scan_work // objective.rows) ** (1 / len(group)), best[:1]
+            most = (self._effort.scan_work // objective.rows) ** (1 / len(group))
+            count, points = max(SETTINGS.min_gaps, int(most / 2)), best[:1]
             for jump in group:
-                gaps = [jump.gaps(objective, point, max(SETTINGS.min_gaps, int(most / 2))) for point in points]
+                gaps = [symmetries.jump_gaps([jump], objective, point, count) for point in points]
                 points = np.repeat(points, [*map(len, gaps)], axis=0)
                 points[:, jump.parameter] = np.concatenate(gaps).mean(axis=1)
             points = self._box.clip(np.concatenate((best[:1], points)))

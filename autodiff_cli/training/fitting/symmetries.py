@@ -265,7 +265,7 @@ _SHORTEST = "parameters with other values fit equally well; those with the least
 
 
 class _Symmetries:
-    """The signs and phases of parameters that leave all predictions unchanged.
+    """The signs, phases and jumps that leave all predictions unchanged.
 
     Attributes:
         point: the point of the predictions.
@@ -285,7 +285,7 @@ class _Symmetries:
         lowered = dict.fromkeys(self._lower_frequencies())
         flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
         turned = group_pairs(self._turn_phases())
-        notes = [*self._exchange_pairs()]
+        notes = [*self._exchange_pairs(), *self._centre_jumps()]
         choices = (
             (lowered, "the lowest frequencies are reported for {}; evenly spaced rows leave others open"),
             (flipped, "the signs of {} are not determined; the positive values are reported"),
@@ -410,6 +410,18 @@ class _Symmetries:
             if len(changed) <= _MAX_LISTED:
                 words += f": {', '.join(f'{self._names[k]} = {other[k]:.4g}' for k in changed)}"
             yield words
+
+    def _centre_jumps(self) -> Iterator[str]:
+        """Move jumps to the middle between two rows, where that changes nothing, and yield a sentence for each."""
+        objective, positions = self._objective, np.arange(len(self._theta))
+        groups = find_jumps(objective) if objective.has_kinks and objective.rows <= MAX_REPEATED_ROWS else []
+        for index, jumps in group_pairs((group[0].parameter, group[0]) for group in groups if len(group) == 1).items():
+            for low, high in jump_gaps(jumps, objective, self._theta, 1).tolist():
+                centred = np.where(positions == index, low / 2 + high / 2, self._theta)
+                is_usable = low <= self._theta[index] <= high > low and self._bounds.contains(centred)
+                if is_usable and objective.value(centred) == objective.value(self._theta):
+                    self._theta, name = centred, f"`{self._names[index]}`"
+                    yield f"all values of {name} from {low:.6g} to {high:.6g} fit equally well; the middle is reported"
 
     def _similar_pairs(self) -> Iterator[Positions]:
         """Yield the pairs of nonlinear parameters with the same dimension, each of shape (2, levels).
@@ -628,17 +640,18 @@ class Jump(NamedTuple):
     parameter: int
     kernel: RowKernel
 
-    def gaps(self, objective: Objective, theta: Array, count: int) -> Array:
-        """Return pairs of values that put the jump at neighbouring rows, in order: the pairs nearest to a point, and
-        ever fewer of the others, up to a count on each side.
-        """
-        values = objective.evaluate_rows(self.kernel, theta)[0]
-        rows = np.unique(values[np.isfinite(values)])
-        if len(rows) < 2:
-            return theta[[[self.parameter] * 2]]
-        steps = np.unique(np.geomspace(1, len(rows), count).astype(int))
-        after = np.searchsorted(rows, theta[self.parameter]) + np.concatenate((-steps, [0], steps))
-        return np.asarray(rows[np.unique(np.clip(after, 1, len(rows) - 1))[:, None] - [1, 0]])
+
+def jump_gaps(jumps: Sequence[Jump], objective: Objective, theta: Array, count: int) -> Array:
+    """Return pairs of values of a parameter that put one of its jumps at neighbouring rows, in order: the pairs nearest
+    to a point, and ever fewer of the others, up to a count on each side.
+    """
+    index, values = jumps[0].parameter, [objective.evaluate_rows(jump.kernel, theta)[0] for jump in jumps]
+    rows = np.unique(np.concatenate(values)[np.isfinite(np.concatenate(values))])
+    if len(rows) < 2:
+        return theta[[[index] * 2]]
+    steps = np.unique(np.geomspace(1, len(rows), count).astype(int))
+    after = np.searchsorted(rows, theta[index]) + np.concatenate((-steps, [0], steps))
+    return np.asarray(rows[np.unique(np.clip(after, 1, len(rows) - 1))[:, None] - [1, 0]])
 
 
 def find_jumps(objective: Objective) -> list[tuple[Jump, ...]]:

@@ -208,7 +208,7 @@ class _LevenbergMarquardt:
                 is_limited |= self.runaways.examine(fits.numbers, fits.epochs, squares, fits.theta, squares)
             else:
                 is_limited |= fits.epochs == epochs
-            if self._stop.searches and fits.evaluations[0] % SETTINGS.window == 0:
+            if self._stop.searches and not (fits.evaluations % SETTINGS.window).any():
                 is_limited |= self._are_hopeless(fits, max_evaluations, *self._stop.searches)
             is_ended = is_done | is_limited
             if np.count_nonzero(is_ended):
@@ -224,9 +224,8 @@ class _LevenbergMarquardt:
         self.fits.store(fits)
         squares = np.square(self.fits.norms[:, -1])
         np.fmin.at(lowest, searches, squares)
-        falls, self._checked_squares = self._checked_squares - squares, squares
-        windows = (max_evaluations - self.fits.evaluations) / SETTINGS.window
-        return (squares - falls * windows > lowest[searches])[fits.numbers]
+        rates, self._checked_squares = (self._checked_squares - squares) / SETTINGS.window, squares
+        return (squares - rates * (max_evaluations - self.fits.evaluations) > lowest[searches])[fits.numbers]
 
     def under_way(self) -> Fits:
         """Return the fits that have not ended, and do not run away."""
