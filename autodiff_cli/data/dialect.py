@@ -456,7 +456,7 @@ class DetectedDialect:
         units_line = stream.readline() if dialect.units_row else b""
         units_record = _complete_record(units_line, stream, dialect.delimiter, lines + 1)
         ahead = stream if look_ahead else io.BytesIO(stream.peek().rpartition(b"\n")[0])
-        sample = _sample_records(ahead, dialect.comment)
+        sample = _sample_lines(ahead, dialect.comment)
         text = _name_all_columns(text, sample, dialect.delimiter)
         self.delimiter = delimiter = dialect.delimiter or _detect_delimiter(text, sample)
         self.detected_decimal = _detect_decimal(text, sample, delimiter)
@@ -469,7 +469,8 @@ class DetectedDialect:
         commented_names = split_record(last_comment, delimiter)
         self.header = split_record(text, delimiter)
         # Empty cells at the end count neither in the header nor in the rows.
-        own, *others = (len(split_record(line.rstrip(delimiter), delimiter)) for line in (text, *sample[-2:]))
+        rows = (self.header, *_split_lines(sample, delimiter)[-2:])
+        own, *others = (max((n for n, cell in enumerate(row, 1) if cell), default=0) for row in rows)
         width = max(others, default=1)
         is_number = [parse_number(cell.strip(), self.decimal) is not None for cell in self.header]
         if own == 1 and width > 1 and not (dialect.no_header or any(is_number)):
@@ -517,9 +518,14 @@ def split_record(record: str, delimiter: str) -> list[str]:
     >>> split_record('a "b  c" d', WHITESPACE), split_record("a;b", ";")
     (['a', 'b  c', 'd'], ['a', 'b'])
     """
-    if delimiter == WHITESPACE:
-        record = record.replace("\t", " ").strip()
-    return next(csv.reader([record], delimiter=delimiter, skipinitialspace=delimiter == WHITESPACE), [])
+    return next(iter(_split_lines([record], delimiter)), [])
+
+
+def _split_lines(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Return the cells of the records in some lines; a record has several lines if a quoted cell has line ends."""
+    is_blank = delimiter == WHITESPACE
+    lines = [line.replace("\t", " ").strip() for line in lines] if is_blank else lines
+    return [row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=is_blank) if row]
 
 
 def _read_header(stream: BinaryIO, dialect: FileOptions) -> tuple[list[str], bytes, int]:
@@ -574,11 +580,18 @@ def _decode_header(record: bytes, line: int) -> str:
         raise DataError(f"line {line} is not UTF-8 text; save the file as UTF-8") from None
 
 
-def _sample_records(stream: BinaryIO, comment: str | None) -> list[str]:
-    """Return the next few records as text."""
+def _sample_lines(stream: BinaryIO, comment: str | None) -> list[str]:
+    """Return the lines of the next few records as text."""
     lines = (line.decode("utf-8", "replace").strip("\r\n") for line in iter(stream.readline, b""))
-    records = (line for line in lines if line.strip() and not (comment and line.lstrip().startswith(comment)))
-    return list(itertools.islice(records, _SAMPLE_RECORDS))
+    sample, records, has_open_quote = [], 0, False
+    for line in itertools.islice(lines, _MAX_HEADER_LINES):
+        if line.strip() and not (comment and line.lstrip().startswith(comment)):
+            sample.append(line)
+            has_open_quote ^= line.count('"') % 2 == 1
+            records += not has_open_quote
+        if records == _SAMPLE_RECORDS:
+            break
+    return sample
 
 
 def _name_all_columns(header: str, sample: Sequence[str], delimiter: str | None) -> str:
@@ -599,7 +612,7 @@ def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
     records = (first, *sample)
     regular = [mark for mark in DELIMITER_NAMES if _is_regular(mark, records)]
     if regular == [",", WHITESPACE]:
-        cells = (cell for line in records for cell in split_record(line, WHITESPACE) if "," in cell)
+        cells = (cell for row in _split_lines(records, WHITESPACE) for cell in row if "," in cell)
         regular = [WHITESPACE] if all(map(_COMMA_BETWEEN_DIGITS.fullmatch, cells)) else [","]
     if regular and (sample or regular != [WHITESPACE]):
         return regular[0]
@@ -609,7 +622,7 @@ def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
 def _is_regular(delimiter: str, records: Sequence[str]) -> bool:
     """Return whether a delimiter splits all records into the same number of cells, at least two."""
     try:
-        counts = {len(split_record(record, delimiter)) for record in records}
+        counts = {*map(len, _split_lines(records, delimiter))}
     except csv.Error:  # a line end in quotes that do not begin a cell
         return False
     return len(counts) == 1 and counts != {1}
@@ -617,7 +630,7 @@ def _is_regular(delimiter: str, records: Sequence[str]) -> bool:
 
 def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | None:
     """Return the decimal mark: a comma if some numbers have one and none has a point; None if no number has either."""
-    cells = [cell.strip() for line in (first, *sample) for cell in split_record(line, delimiter)]
+    cells = [cell.strip() for row in _split_lines((first, *sample), delimiter) for cell in row]
     pointed = [cell for cell in cells if is_number(cell, ".") and ("." in cell or cell.count(",") > 1)]
     has_points = not all(map(_POINT_GROUPED.fullmatch, pointed))
     if delimiter == ",":  # a quoted 1,234 has thousands, a quoted 1,5 a decimal comma

@@ -403,6 +403,22 @@ def test_no_header() -> None:
     assert [row for block in broken.iter_rows() for row in block] == [["a\nb", "1"], ["c\n\nd", "2"]]
 
 
+@each(
+    ("content", "notes", "expected"),
+    [
+        ('x,note,y\n1,"a\n",2\n2,b,"1,234"\n', [], [2, 1234]),  # the second line has a cell `,2`, by itself
+        ('x;note;y\n1;"a\n,2\n,3\n,4\n,5\nb";2,5\n', ["semicolons", "decimal commas"], [2.5]),
+        ('note\n"a\n\n2,b,"\n"c"\n', [], []),
+    ],
+)
+def test_line_ends_in_quoted_cells_do_not_change_the_detected_format(
+    content: str, notes: list[str], expected: list[float]
+) -> None:
+    file = opened(content)
+    assert [note for note in file.notes if not any(word in note for word in notes)] == []
+    assert not expected or column(file, "y") == expected
+
+
 def test_detected_formats_are_reported() -> None:
     assert opened("# one\n# two\nx;y\n1,5;2\n").notes == [
         "2 comment lines were skipped",
