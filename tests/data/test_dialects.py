@@ -322,9 +322,17 @@ def test_dates_are_compared_with_quoted_ones(where: str, expected: list[float]) 
     feather.write_feather(pa.table({"day": times, "y": [1.0, 2.0, 3.0]}), buffer)
     for content in (text, buffer.getvalue()):
         assert column(opened(content, where=where), "y") == expected
-    for condition in ("day > 'soon'", "y > '2024-01-01'", "day > '2024-01-01T00:00Z'"):
-        with pytest.raises(DataError, match="cannot compare"):
+    dates, numbers = "dates or times such as '2024-02-13 00:00:00'", "a number: write a number without quotes"
+    for condition, held in (("day > 'soon'", dates), ("y > '2024-01-01'", numbers), ("day > '2024-01-01T00Z'", dates)):
+        with pytest.raises(DataError, match=f"cannot compare .*, which holds {held}"):
             column(opened(text, where=condition), "y")
+
+
+@each("cells", ["2024-02-29,2023-02-29", "true,0", "2024-02-29,7", "yes,2"])
+def test_only_numbers_are_written_without_units(cells: str) -> None:
+    """The advice to leave out the units of numbers was given for dates and truth values, too."""
+    with pytest.raises(DataError, match=r"line 3.*(like the first one|yes or no, true or false)$"):
+        column(opened("x\n" + cells.replace(",", "\n")), "x")
 
 
 def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
