@@ -131,7 +131,7 @@ class CellParser:
 
     def label(self, cell: str) -> str:
         """Return the label of a cell; see `label_text`."""
-        return label_text(cell, self._date_format)
+        return label_text(self.plain_text(cell), self._date_format)
 
     def plain_text(self, cell: str) -> str:
         """Return a cell as text; a number has a decimal point, and no thousands separators if the file has commas.
