@@ -34,7 +34,10 @@ BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _BEYOND_MICROSECONDS = re.compile(r"[T :]\d+[.,]\d{6}(\d{0,11}[1-9])")  # with the digits that `datetime` drops
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
-_OTHER_DATE = re.compile(r"(\d{1,2})([/. -])(\d{1,2}|[A-Za-z]{3})\2(\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
+_OTHER_DATE = re.compile(
+    r"(?!\d{4}-\d\d-\d\d(?: \d\d|$))"  # no date in ISO 8601
+    r"(\d{1,2}(?=.*[/. -]\d\d(?:\d\d)?(?: |$))|\d{4})([/. -])(\d{1,2}|[A-Za-z]{3})\2(\d{4}|\d{1,2})( \d{1,2}:\d\d(?::\d\d)?)?"
+)
 # Labels such as 12D4 have neither a point nor a sign.
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
 _NONZERO_NUMBER = re.compile(r"[-+.,0]*[1-9]")
@@ -291,12 +294,15 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
     """Return the problem of a cell that does not fit its column, in words."""
     hint = ""
     if date := _OTHER_DATE.fullmatch(cell):
-        first, mark, second, year, time = date.groups("")
+        first, mark, second, last, time = date.groups("")
         month = int(second) if second.isdigit() else 0
         is_american = month and int(first) <= 12 and (mark != "." or month > 12)
-        orders = [("DD", "MM" if month else "MMM")] * (month <= 12) + [("MM", "DD")] * bool(is_american)
+        days, year = ("DD", "MM" if month else "MMM"), "Y" * len(last)
+        orders = [(*days, year)] * (month <= 12) + [("MM", "DD", year)] * bool(is_american)
+        if len(first) == 4:
+            orders = [("YYYY", *days[::-1])] * (month <= 12)
         end = f" {'hh:mm:ss'[: 2 + 3 * time.count(':')]}" if time else ""
-        forms = (mark.join((*days, "Y" * len(year))) + end for days in orders)
+        forms = (mark.join(words) + end for words in orders)
         texts = [f'"{form}"' if " " in form else form for form in forms]
         hint = f"; if it is a date, say so: --date-format {join_words(texts, 'or')}" if texts else ""
     elif cell.startswith(DEFAULT_COMMENT) and not re.fullmatch("#[A-Z0/]+[!?]", cell):  # an error of a spreadsheet
