@@ -36,7 +36,8 @@ _BEYOND_MICROSECONDS = re.compile(r"[T :]\d+[.,]\d{6}(\d{0,11}[1-9])")  # with t
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
 _OTHER_DATE = re.compile(
     r"(?!\d{4}-\d\d-\d\d(?: \d\d|$))"  # no date in ISO 8601
-    r"(\d{1,2}(?=.*[/. -]\d\d(?:\d\d)?(?: |$))|\d{4})([/. -])(\d{1,2}|[A-Za-z]{3})\2(\d{4}|\d{1,2})( \d{1,2}:\d\d(?::\d\d)?)?"
+    r"(\d{1,2}(?=.*[/. -]\d\d(?:\d\d)?(?: |$))|\d{4})([/. -])(\d{1,2}|[A-Za-z]{3})\2(\d{4}|\d{1,2})"
+    r"( \d{1,2}:\d\d(?::\d\d)?)?"
 )
 # Labels such as 12D4 have neither a point nor a sign.
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
@@ -297,10 +298,8 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         first, mark, second, last, time = date.groups("")
         month = int(second) if second.isdigit() else 0
         is_american = month and int(first) <= 12 and (mark != "." or month > 12)
-        days, year = ("DD", "MM" if month else "MMM"), "Y" * len(last)
-        orders = [(*days, year)] * (month <= 12) + [("MM", "DD", year)] * bool(is_american)
-        if len(first) == 4:
-            orders = [("YYYY", *days[::-1])] * (month <= 12)
+        days = ("DD", "MM" if month else "MMM", "Y" * max(len(first), len(last)))
+        orders = [days[::-1] if len(first) == 4 else days] * (month <= 12) + [("MM", "DD", days[2])] * bool(is_american)
         end = f" {'hh:mm:ss'[: 2 + 3 * time.count(':')]}" if time else ""
         forms = (mark.join(words) + end for words in orders)
         texts = [f'"{form}"' if " " in form else form for form in forms]
@@ -323,7 +322,6 @@ WHITESPACE = " "  # as a delimiter: any run of blanks and tabs
 DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user sets another mark
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
-_POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _COMMA_BETWEEN_DIGITS = re.compile(r"[+-]?\d[\d.,]*\d(?:[eEdD][+-]?\d+)?")
 _MARKS = ",\t;|"  # delimiters, likeliest first, if none splits all records evenly
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", WHITESPACE: "blanks"}
@@ -627,10 +625,8 @@ def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
 
 def _is_regular(delimiter: str, records: Sequence[str]) -> bool:
     """Return whether a delimiter splits all records into the same number of cells, at least two."""
-    try:
-        counts = {*map(len, _split_lines(records, delimiter))}
-    except csv.Error:  # a line end in quotes that do not begin a cell
-        return False
+    lines = "\n".join(records).split("\n")  # quotes that do not begin a cell may have line ends in the header
+    counts = {*map(len, _split_lines(lines, delimiter))}
     return len(counts) == 1 and counts != {1}
 
 
@@ -638,7 +634,7 @@ def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | 
     """Return the decimal mark: a comma if some numbers have one and none has a point; None if no number has either."""
     cells = [cell.strip() for row in _split_lines((first, *sample), delimiter) for cell in row]
     pointed = [cell for cell in cells if is_number(cell, ".") and ("." in cell or cell.count(",") > 1)]
-    has_points = not all(map(_POINT_GROUPED.fullmatch, pointed))
+    has_points = not all(map(_THOUSANDS_PATTERNS[","].fullmatch, pointed))
     if delimiter == ",":  # a quoted 1,234 has thousands, a quoted 1,5 a decimal comma
         cells = [cell for cell in cells if not is_number(cell, ".")]
     has_commas = any(map(has_decimal_comma, cells))

@@ -410,9 +410,9 @@ class RowFilter:
             kind = parsers[column].kind or (CellKind.NUMBER if np.isfinite(numbers_of(batch, column)).any() else None)
             seconds = parsers[column].parse(date) if kind is CellKind.DATETIME else None
             if seconds is None and kind is not None:
-                origin = parsers[column].origin
-                number = f"{kind.value}: write a number without quotes, as in `{column} == 1`"
-                held = number if origin is None else f"dates or times such as '{time_text(origin)}'"
+                held = f"{kind.value}: write a number without quotes, as in `{column} == 1`"
+                if (origin := parsers[column].origin) is not None:
+                    held = f"dates or times such as '{time_text(origin)}'"
                 raise DataError(f"--where: cannot compare '{date}' with `{column}`, which holds {held}")
             point[name] = np.float64(np.nan if seconds is None else seconds)
         for name in self.numeric_columns:

@@ -544,8 +544,8 @@ class Model:
                 uses = (node.inputs for node in order if node.op is index and node.inputs[0].text == name)
                 places = ([literal_index(at) or 0 for at in inputs[1:]] for inputs in uses)
                 shape = tuple(1 + max(axis) for axis in itertools.zip_longest(*places, fillvalue=0)) or (3,)
-                suggestion = f"{quote_name(name)}: {format_shape(shape)}"
-                raise self._error(f"the shape of the array `{name}` is unknown: declare it", name, suggestion)
+                example = f"{quote_name(name)}: {format_shape(shape)}"
+                raise self._error(f"the shape of the array `{name}` is unknown: declare it", name, example)
             name, known[name] = inferred
             unknown.remove(name)
         return known
