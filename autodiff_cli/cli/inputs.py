@@ -304,6 +304,9 @@ def split_uncertainties(texts: Mapping[str, str], sigmas: Iterable[str] = ()) ->
             value = f"{number}e{exponent}" if exponent else number
             place = 0 if "." in digits else len(decimals or more_decimals)
             errors[name] = f"{digits}e{int(exponent or 0) - place}"
+        elif re.search(r"(?<![\w.])[\d.]+(?:[eE][+-]?\d+)?\s*\([\d.]+\)", text):
+            forms = "2.0(1)e-3 or 2e-3+-1e-4, an array and its errors [1, 2]+-[0.1, 0.2], a product 2*(1)"
+            raise BadInput(f"the value of `{name}`: a number and its error are written {forms}, not `{text}`")
         values[name] = value
     return values, merge_assignments(errors, sigmas, "--sigma")
 

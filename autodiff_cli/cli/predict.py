@@ -176,6 +176,7 @@ def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     """Return a table of one row: the values of columns that were given as options."""
     import shlex
 
+    from autodiff_cli.data.dialect import FileOptions
     from autodiff_cli.data.files import open_data
     from autodiff_cli.data.table import csv_text
 
@@ -188,7 +189,8 @@ def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     for name, text in call.values.items():
         number = "" if name in fit.label_columns else repr(_number(name, text, fit))
         cells.append(text if not number or name in fit.origins or is_signed_number(text) else number)
-    return open_data(["-"], io.BytesIO(csv_text((call.values, cells)).encode()), origins=fit.origins)
+    table = io.BytesIO(csv_text((call.values, cells)).encode())
+    return open_data(["-"], table, options=FileOptions(delimiter=",", decimal="."), origins=fit.origins)
 
 
 def _number(name: str, text: str, fit: FittedModel) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.data.dialect import BOOLEANS, CellParser, DataError, label_text, parse_number
+from autodiff_cli.data.dialect import BOOLEANS, CellKind, CellParser, DataError, label_text, parse_number
 from autodiff_cli.language.names import JOINT_SEPARATOR
 
 _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
@@ -412,7 +412,7 @@ class ProblemList:
             # A damaged number, such as 2.5*, is no unit.
             if self.invalid and all(re.match(r'line 2, column .*: "(?!\W*\d)', problem) for problem in listed):
                 message += "\nif line 2 has the units of the columns, add --units-row"
-            elif not any("; " in problem for problem in listed) and (
+            elif all(problem.endswith(CellKind.NUMBER.value) for problem in listed) and (
                 self.is_text_among_numbers or all(re.search(r': "\W*\d', problem) for problem in listed)
             ):
                 message += "\nwrite numbers without units or notes"

@@ -34,7 +34,11 @@ BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _BEYOND_MICROSECONDS = re.compile(r"[T :]\d+[.,]\d{6}(\d{0,11}[1-9])")  # with the digits that `datetime` drops
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
-_OTHER_DATE = re.compile(r"(\d{1,2})([/. -])(\d{1,2}|[A-Za-z]{3})\2(\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
+_OTHER_DATE = re.compile(
+    r"(?!\d{4}-\d\d-\d\d(?: \d\d|$))"  # no date in ISO 8601
+    r"(\d{1,2}(?=.*[/. -]\d\d(?:\d\d)?(?: |$))|\d{4})([/. -])(\d{1,2}|[A-Za-z]{3})\2(\d{4}|\d{1,2})"
+    r"( \d{1,2}:\d\d(?::\d\d)?)?"
+)
 # Labels such as 12D4 have neither a point nor a sign.
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
 _NONZERO_NUMBER = re.compile(r"[-+.,0]*[1-9]")
@@ -131,7 +135,7 @@ class CellParser:
 
     def label(self, cell: str) -> str:
         """Return the label of a cell; see `label_text`."""
-        return label_text(cell, self._date_format)
+        return label_text(self.plain_text(cell), self._date_format)
 
     def plain_text(self, cell: str) -> str:
         """Return a cell as text; a number has a decimal point, and no thousands separators if the file has commas.
@@ -291,12 +295,13 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
     """Return the problem of a cell that does not fit its column, in words."""
     hint = ""
     if date := _OTHER_DATE.fullmatch(cell):
-        first, mark, second, year, time = date.groups("")
+        first, mark, second, last, time = date.groups("")
         month = int(second) if second.isdigit() else 0
         is_american = month and int(first) <= 12 and (mark != "." or month > 12)
-        orders = [("DD", "MM" if month else "MMM")] * (month <= 12) + [("MM", "DD")] * bool(is_american)
+        days = ("DD", "MM" if month else "MMM", "Y" * max(len(first), len(last)))
+        orders = [days[::-1] if len(first) == 4 else days] * (month <= 12) + [("MM", "DD", days[2])] * bool(is_american)
         end = f" {'hh:mm:ss'[: 2 + 3 * time.count(':')]}" if time else ""
-        forms = (mark.join((*days, "Y" * len(year))) + end for days in orders)
+        forms = (mark.join(words) + end for words in orders)
         texts = [f'"{form}"' if " " in form else form for form in forms]
         hint = f"; if it is a date, say so: --date-format {join_words(texts, 'or')}" if texts else ""
     elif cell.startswith(DEFAULT_COMMENT) and not re.fullmatch("#[A-Z0/]+[!?]", cell):  # an error of a spreadsheet
@@ -317,7 +322,6 @@ WHITESPACE = " "  # as a delimiter: any run of blanks and tabs
 DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user sets another mark
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
-_POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _COMMA_BETWEEN_DIGITS = re.compile(r"[+-]?\d[\d.,]*\d(?:[eEdD][+-]?\d+)?")
 _MARKS = ",\t;|"  # delimiters, likeliest first, if none splits all records evenly
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", WHITESPACE: "blanks"}
@@ -456,7 +460,7 @@ class DetectedDialect:
         units_line = stream.readline() if dialect.units_row else b""
         units_record = _complete_record(units_line, stream, dialect.delimiter, lines + 1)
         ahead = stream if look_ahead else io.BytesIO(stream.peek().rpartition(b"\n")[0])
-        sample = _sample_records(ahead, dialect.comment)
+        sample = _sample_lines(ahead, dialect.comment)
         text = _name_all_columns(text, sample, dialect.delimiter)
         self.delimiter = delimiter = dialect.delimiter or _detect_delimiter(text, sample)
         self.detected_decimal = _detect_decimal(text, sample, delimiter)
@@ -469,7 +473,8 @@ class DetectedDialect:
         commented_names = split_record(last_comment, delimiter)
         self.header = split_record(text, delimiter)
         # Empty cells at the end count neither in the header nor in the rows.
-        own, *others = (len(split_record(line.rstrip(delimiter), delimiter)) for line in (text, *sample[-2:]))
+        rows = (self.header, *_split_lines(sample, delimiter)[-2:])
+        own, *others = (max((n for n, cell in enumerate(row, 1) if cell), default=0) for row in rows)
         width = max(others, default=1)
         is_number = [parse_number(cell.strip(), self.decimal) is not None for cell in self.header]
         if own == 1 and width > 1 and not (dialect.no_header or any(is_number)):
@@ -517,9 +522,14 @@ def split_record(record: str, delimiter: str) -> list[str]:
     >>> split_record('a "b  c" d', WHITESPACE), split_record("a;b", ";")
     (['a', 'b  c', 'd'], ['a', 'b'])
     """
-    if delimiter == WHITESPACE:
-        record = record.replace("\t", " ").strip()
-    return next(csv.reader([record], delimiter=delimiter, skipinitialspace=delimiter == WHITESPACE), [])
+    return next(iter(_split_lines([record], delimiter)), [])
+
+
+def _split_lines(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Return the cells of the records in some lines; a record has several lines if a quoted cell has line ends."""
+    is_blank = delimiter == WHITESPACE
+    lines = [line.replace("\t", " ").strip() for line in lines] if is_blank else lines
+    return [row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=is_blank) if row]
 
 
 def _read_header(stream: BinaryIO, dialect: FileOptions) -> tuple[list[str], bytes, int]:
@@ -574,11 +584,18 @@ def _decode_header(record: bytes, line: int) -> str:
         raise DataError(f"line {line} is not UTF-8 text; save the file as UTF-8") from None
 
 
-def _sample_records(stream: BinaryIO, comment: str | None) -> list[str]:
-    """Return the next few records as text."""
+def _sample_lines(stream: BinaryIO, comment: str | None) -> list[str]:
+    """Return the lines of the next few records as text."""
     lines = (line.decode("utf-8", "replace").strip("\r\n") for line in iter(stream.readline, b""))
-    records = (line for line in lines if line.strip() and not (comment and line.lstrip().startswith(comment)))
-    return list(itertools.islice(records, _SAMPLE_RECORDS))
+    sample, records, has_open_quote = [], 0, False
+    for line in itertools.islice(lines, _MAX_HEADER_LINES):
+        if line.strip() and not (comment and line.lstrip().startswith(comment)):
+            sample.append(line)
+            has_open_quote ^= line.count('"') % 2 == 1
+            records += not has_open_quote
+        if records == _SAMPLE_RECORDS:
+            break
+    return sample
 
 
 def _name_all_columns(header: str, sample: Sequence[str], delimiter: str | None) -> str:
@@ -599,7 +616,7 @@ def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
     records = (first, *sample)
     regular = [mark for mark in DELIMITER_NAMES if _is_regular(mark, records)]
     if regular == [",", WHITESPACE]:
-        cells = (cell for line in records for cell in split_record(line, WHITESPACE) if "," in cell)
+        cells = (cell for row in _split_lines(records, WHITESPACE) for cell in row if "," in cell)
         regular = [WHITESPACE] if all(map(_COMMA_BETWEEN_DIGITS.fullmatch, cells)) else [","]
     if regular and (sample or regular != [WHITESPACE]):
         return regular[0]
@@ -608,18 +625,16 @@ def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
 
 def _is_regular(delimiter: str, records: Sequence[str]) -> bool:
     """Return whether a delimiter splits all records into the same number of cells, at least two."""
-    try:
-        counts = {len(split_record(record, delimiter)) for record in records}
-    except csv.Error:  # a line end in quotes that do not begin a cell
-        return False
+    lines = "\n".join(records).split("\n")  # quotes that do not begin a cell may have line ends in the header
+    counts = {*map(len, _split_lines(lines, delimiter))}
     return len(counts) == 1 and counts != {1}
 
 
 def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | None:
     """Return the decimal mark: a comma if some numbers have one and none has a point; None if no number has either."""
-    cells = [cell.strip() for line in (first, *sample) for cell in split_record(line, delimiter)]
+    cells = [cell.strip() for row in _split_lines((first, *sample), delimiter) for cell in row]
     pointed = [cell for cell in cells if is_number(cell, ".") and ("." in cell or cell.count(",") > 1)]
-    has_points = not all(map(_POINT_GROUPED.fullmatch, pointed))
+    has_points = not all(map(_THOUSANDS_PATTERNS[","].fullmatch, pointed))
     if delimiter == ",":  # a quoted 1,234 has thousands, a quoted 1,5 a decimal comma
         cells = [cell for cell in cells if not is_number(cell, ".")]
     has_commas = any(map(has_decimal_comma, cells))

@@ -32,7 +32,7 @@ from autodiff_cli.data.batches import (
     select_rows,
     without_dictionary,
 )
-from autodiff_cli.data.dialect import MISSING_VALUES, CellKind, CellParser, label_text
+from autodiff_cli.data.dialect import MISSING_VALUES, CellKind, CellParser, label_text, time_text
 from autodiff_cli.data.dialect import DataError as DataError
 from autodiff_cli.graph.tape import ShapeInference
 from autodiff_cli.language.errors import ExpressionError, format_names, spelling_hint
@@ -410,7 +410,10 @@ class RowFilter:
             kind = parsers[column].kind or (CellKind.NUMBER if np.isfinite(numbers_of(batch, column)).any() else None)
             seconds = parsers[column].parse(date) if kind is CellKind.DATETIME else None
             if seconds is None and kind is not None:
-                raise DataError(f"--where: cannot compare '{date}' with `{column}`, which holds {kind.value}")
+                held = f"{kind.value}: write a number without quotes, as in `{column} == 1`"
+                if (origin := parsers[column].origin) is not None:
+                    held = f"dates or times such as '{time_text(origin)}'"
+                raise DataError(f"--where: cannot compare '{date}' with `{column}`, which holds {held}")
             point[name] = np.float64(np.nan if seconds is None else seconds)
         for name in self.numeric_columns:
             point[name] = numbers_of(batch, name)

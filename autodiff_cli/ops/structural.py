@@ -36,13 +36,10 @@ def literal_index(node: Node) -> int | None:
 
 def _literal_indices(node: Node, start: int, stop: int | None = None) -> tuple[int, ...]:
     """Return the inputs of a node from `start` up to `stop` as integers. Raises ShapeError if one is not a literal."""
-    indices = []
-    for child in node.inputs[start:stop]:
-        number = literal_index(child)
-        if number is None:
-            raise ShapeError("an index must be an integer from 0, written as a number")
-        indices.append(number)
-    return tuple(indices)
+    indices = [literal_index(child) for child in node.inputs[start:stop]]
+    if None in indices:
+        raise ShapeError("an index must be an integer from 0, written as a number")
+    return tuple(number for number in indices if number is not None)
 
 
 # --- Broadcasting, and its transpose: summing ---

@@ -84,7 +84,9 @@ class DrawingSelector:
         starts = []
         for axis in (0, 1):  # columns, then rows
             spans = [(corner[axis], corner[axis] + extent[axis]) for corner, extent in boxes]
-            low, high = _covering_span(spans, window[axis])
+            low, high = min(low for low, _ in spans), max(high for _, high in spans)
+            if high - low > window[axis]:
+                low, high = spans[0]
             starts.append(_window_start((low + high) // 2, low, drawing.extent[axis], window[axis]))
         return Cell(*starts)
 
@@ -130,12 +132,6 @@ class DrawingSelector:
         adjoint = "" if box.adjoint is None else self._widest[box.id]
         title = self._write(elide_middle(title, title_width or _USUAL_TITLES))
         return BoxContent(title, box.role, value, adjoint)
-
-
-def _covering_span(spans: Sequence[tuple[int, int]], width: int) -> tuple[int, int]:
-    """Return the span that covers all spans if it fits into `width`, else the first one."""
-    low, high = min(low for low, _ in spans), max(high for _, high in spans)
-    return (low, high) if high - low <= width else spans[0]
 
 
 def _window_start(middle: int, first: int, length: int, width: int) -> int:

@@ -314,14 +314,7 @@ def triangular_factor(matrix: Array) -> Array:
     """
     with single_threaded_for(matrix):
         packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
-    count = min(matrix.shape[-2:])
-    return np.where(_upper_mask(count, matrix.shape[-1]), packed.swapaxes(-2, -1)[..., :count, :], 0.0)
-
-
-@functools.lru_cache(32)
-def _upper_mask(rows: int, columns: int) -> NDArray[np.bool_]:
-    """Return the mask of the entries on and above the diagonal."""
-    return np.arange(rows)[:, None] <= np.arange(columns)
+    return np.triu(packed.swapaxes(-2, -1)[..., : min(matrix.shape[-2:]), :])
 
 
 def join_triangles(a: Array, b: Array) -> Array:

@@ -248,14 +248,14 @@ def test_text_of_other_encodings_is_read(encoding: str, options: dict[str, str])
     [
         *("13/02/2024", "02/13/2024", "1.2.24", "31-12-2024 5:07", "01/02/2024 05:07:09", "1/2/24"),
         *("31-Jan-24", "1 feb 2024", "1-MAR-2024 05:07"),
+        *("2024/01/31", "2024.1.2", "2024-1-31 5:07", "2024-01-31 5:07:09", "2024 feb 1"),
     ],
 )
 def test_a_date_in_another_order_suggests_a_format_that_reads_it(cell: str) -> None:
     with pytest.raises(DataError, match="if it is a date, say so") as caught:
         column(opened(f"x;y\n1;{cell}\n"), "y")
     forms = str(caught.value).partition("--date-format ")[2].split(" or ")
-    date = re.split(r"[/.-]", cell.partition(" ")[0])
-    has_two_orders = re.search(r"[.A-Za-z]", cell) is None and max(map(int, date[:2])) <= 12
+    has_two_orders = re.search(r"[.A-Za-z]", cell) is None and max(map(int, re.findall(r"\d+", cell)[:2])) <= 12
     assert len(forms) == 1 + has_two_orders  # a guess would give wrong dates
     for form in forms:
         assert column(opened(f"x;y\n1;{cell}\n", date_format=form.strip('"')), "y") == [0]
@@ -322,9 +322,17 @@ def test_dates_are_compared_with_quoted_ones(where: str, expected: list[float]) 
     feather.write_feather(pa.table({"day": times, "y": [1.0, 2.0, 3.0]}), buffer)
     for content in (text, buffer.getvalue()):
         assert column(opened(content, where=where), "y") == expected
-    for condition in ("day > 'soon'", "y > '2024-01-01'", "day > '2024-01-01T00:00Z'"):
-        with pytest.raises(DataError, match="cannot compare"):
+    dates, numbers = "dates or times such as '2024-02-13 00:00:00'", "a number: write a number without quotes"
+    for condition, held in (("day > 'soon'", dates), ("y > '2024-01-01'", numbers), ("day > '2024-01-01T00Z'", dates)):
+        with pytest.raises(DataError, match=f"cannot compare .*, which holds {held}"):
             column(opened(text, where=condition), "y")
+
+
+@each("cells", ["2024-02-29,2023-02-29", "true,0", "2024-02-29,7", "yes,2"])
+def test_only_numbers_are_written_without_units(cells: str) -> None:
+    """The advice to leave out the units of numbers was given for dates and truth values, too."""
+    with pytest.raises(DataError, match=r"line 3.*(like the first one|yes or no, true or false)$"):
+        column(opened("x\n" + cells.replace(",", "\n")), "x")
 
 
 def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
@@ -401,6 +409,22 @@ def test_no_header() -> None:
     assert column(opened("1;2,5\n3;4,5", no_header=True), "c2") == [2.5, 4.5]
     broken = opened('"a\nb",1\n"c\n\nd",2\n', no_header=True)
     assert [row for block in broken.iter_rows() for row in block] == [["a\nb", "1"], ["c\n\nd", "2"]]
+
+
+@each(
+    ("content", "notes", "expected"),
+    [
+        ('x,note,y\n1,"a\n",2\n2,b,"1,234"\n', [], [2, 1234]),  # the second line has a cell `,2`, by itself
+        ('x;note;y\n1;"a\n,2\n,3\n,4\n,5\nb";2,5\n', ["semicolons", "decimal commas"], [2.5]),
+        ('note\n"a\n\n2,b,"\n"c"\n', [], []),
+    ],
+)
+def test_line_ends_in_quoted_cells_do_not_change_the_detected_format(
+    content: str, notes: list[str], expected: list[float]
+) -> None:
+    file = opened(content)
+    assert [note for note in file.notes if not any(word in note for word in notes)] == []
+    assert not expected or column(file, "y") == expected
 
 
 def test_detected_formats_are_reported() -> None:

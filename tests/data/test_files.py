@@ -416,6 +416,23 @@ def test_a_fit_to_one_format_predicts_from_every_other(name: str, tmp_path: Path
         assert [float(row.rpartition(",")[2]) for row in rows] == expected
 
 
+@given(st.lists(st.sampled_from(["1", "1.0", "2", "2.00", "2.5", "2.50", "1234.5", "A"]), min_size=1, max_size=6))
+def test_numbers_with_decimal_commas_are_the_labels_that_they_are_with_points(cells: list[str]) -> None:
+    """`0,5` and `0,50` were two groups, and the levels of `1,0` and `1` had a parameter each."""
+    points = "k,y\n" + "".join(f"{cell},0.5\n" for cell in cells)
+    separated = ["1.234,5" if cell == "1234.5" else cell.replace(".", ",") for cell in cells]
+    commas = "k;y\n" + "".join(f"{cell};0,5\n" for cell in separated)
+    expected, found = (load(text.encode(), (), labels=["k"]).labels["k"] for text in (points, commas))
+    assert [found.values[code] for code in found.codes] == [expected.values[code] for code in expected.codes]
+
+
+def test_a_label_given_as_an_option_is_never_taken_for_a_number_with_a_comma(tmp_path: Path) -> None:
+    (tmp_path / "data.parquet").write_bytes(as_parquet({"g": ["1,5", "a;b"], "y": [1.0, 2.0]}))
+    ad.fit("y ~ a[g]", str(tmp_path / "data.parquet")).save(tmp_path / "model.json")
+    for label, value in (("1,5", 1), ("a;b", 2)):
+        assert f",{value}\n" in run_cli(["predict", str(tmp_path / "model.json"), "--g", label]).replace('"', "")
+
+
 def test_labels_of_a_prediction_are_those_of_the_fit(tmp_path: Path) -> None:
     """A file with some of the labels may look like one of numbers."""
     (tmp_path / "data.csv").write_text("g,y\n07,1\n7,5\nx,9\n07,1\n7,5\nx,9\n")

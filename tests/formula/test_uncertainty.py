@@ -336,8 +336,9 @@ def test_rows_are_said_to_mislead_like_their_points(rows: list[tuple[float, floa
     ],
 )
 def test_values_with_errors_as_people_write_them(text: str, value: float, error: float) -> None:
-    values, errors = split_uncertainties({"x": text})
+    values, errors = split_uncertainties({"x": text, "y": "log2(8)*atan2(1, 2)/(3)"})
     assert (parse(values["x"]).value(), parse(errors["x"]).value()) == pytest.approx((value, error), rel=1e-12)
+    assert [*errors] == ["x"]
 
 
 @each("error", [-0.1, math.inf, math.nan])

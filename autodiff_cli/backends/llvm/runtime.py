@@ -15,6 +15,7 @@ import math
 import os
 import threading
 import time
+import timeit
 from collections.abc import Sequence
 from functools import partial
 from operator import is_
@@ -102,13 +103,8 @@ class ThreadPool:
         self._wake_locks: list[_thread.LockType] = []
         self._asleep: list[bool] = []
         self._start_lock = threading.Lock()
-        seconds = min(self._elapsed_seconds(_TIMED_SPINS) for _ in range(3))
+        seconds = min(timeit.repeat(lambda: self._serve(self._words, 0, _TIMED_SPINS), number=1, repeat=3))
         self._patience = int(patience / seconds * _TIMED_SPINS)
-
-    def _elapsed_seconds(self, spins: int) -> float:
-        start = time.perf_counter()
-        self._serve(self._words, 0, spins)
-        return time.perf_counter() - start
 
     def run(self, job: int, count: int) -> None:
         """Work on a job in this thread and in helpers that come in time. Return when no thread works on it any more.

@@ -256,17 +256,14 @@ def assemble_partition(
     """
     if [piece.checksum for piece in pieces] != [*checks]:
         raise DataError("the data changed during the fit: a worker that read them again found other numbers")
-    columns: dict[str, NDArray[Any]] = {}
-    for name in pieces[0].table.columns:
-        columns[name] = np.concatenate(
-            [piece.table.columns[name][part] for piece, part in zip(pieces, rows, strict=True)]
-        )
+    columns: dict[str, NDArray[Any]] = {
+        name: np.concatenate([piece.table.columns[name][part] for piece, part in zip(pieces, rows, strict=True)])
+        for name in pieces[0].table.columns
+    }
     for name, code_of in codes.items():
-        parts = []
-        for piece, part in zip(pieces, rows, strict=True):
-            column = piece.table.labels[name]
-            parts.append(np.array([code_of[value] for value in column.values], np.int32)[column.codes[part]])
-        columns[label_key(name)] = np.concatenate(parts)
+        labels = ((piece.table.labels[name], part) for piece, part in zip(pieces, rows, strict=True))
+        codes_of = (([code_of[value] for value in column.values], column.codes[part]) for column, part in labels)
+        columns[label_key(name)] = np.concatenate([np.array(new, np.int32)[old] for new, old in codes_of])
     count = sum(part.stop - part.start for part in rows)
     return Table(recipe.build(columns, recipe.names, count), count)
 
@@ -504,12 +501,10 @@ class ClusterRows(Rows):
             for k, part in zip(partition_numbers, np.split(numbers[order], begins[1:]), strict=True)
         ]
         gathered = self._cluster.gather_rows(self._partitions, [int(k) for k in partition_numbers], row_lists)
-        inverse_order = None if (np.diff(order) == 1).all() else np.argsort(order)
-        columns: dict[str, NDArray[Any]] = {}
-        for name in gathered[0] if gathered else ():
-            joined = np.concatenate([columns[name] for columns in gathered], axis=-1)
-            columns[name] = joined if inverse_order is None else joined[..., inverse_order]
-        return columns
+        return {
+            name: np.concatenate([columns[name] for columns in gathered], axis=-1)[..., np.argsort(order)]
+            for name in (gathered[0] if gathered else ())
+        }
 
 
 def _as_slice(rows: NDArray[Any]) -> slice | NDArray[Any]:

@@ -560,11 +560,9 @@ class Kernels:
         if len(self.parameters) >= _MAX_PRODUCT_COLUMNS or any(self._shapes):
             return None
         columns = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
-        outputs = []
-        for j in range(len(self.parameters) + 1):
-            for i in range(j + 1):
-                pairs = [own[i] * own[j] if i != j else square(own[j]) for own in columns]
-                outputs.append(self._weighted(functools.reduce(operator.add, pairs)))
+        places = [(i, j) for j in range(len(self.parameters) + 1) for i in range(j + 1)]
+        products = ([own[i] * own[j] if i != j else square(own[j]) for own in columns] for i, j in places)
+        outputs = [self._weighted(functools.reduce(operator.add, terms)) for terms in products]
         return self.backend.sum_kernel(self._row_graphs(outputs, [()] * len(outputs)))
 
     @cached_property

@@ -77,11 +77,8 @@ def indicator_columns(
     >>> indicator_columns({"m": TextMatch("group", "b")}, {"group": (np.array([0, 1]), np.array(["b", "a"]))})
     {'m': array([1., 0.])}
     """
-    columns = {}
-    for name, match in matches.items():
-        codes, levels = labels[match.column]
-        columns[name] = _is_level(levels, match)[codes]
-    return columns
+    rows = ((name, match, *labels[match.column]) for name, match in matches.items())
+    return {name: _is_level(levels, match)[codes] for name, match, codes, levels in rows}
 
 
 def _is_level(levels: NDArray[Any], match: TextMatch) -> Array:

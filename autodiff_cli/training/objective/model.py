@@ -34,7 +34,7 @@ from autodiff_cli.language.names import NO_COLUMNS, ColumnNames, LevelEffect, Le
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read
-from autodiff_cli.ops.structural import dot, matmul, softmax, stack
+from autodiff_cli.ops.structural import dot, index, literal_index, matmul, softmax, stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.parameters import linear_model_hint, read_with_parameters, with_columns_of_data
 from autodiff_cli.training.options import FitOptions, ParameterValues
@@ -541,7 +541,11 @@ class Model:
             inferred = next(_inferable_shapes(order, ShapeInference(known, unknown), unknown), None)
             if inferred is None:
                 name = next(name for name in self.parameters if name in unknown)
-                raise self._error(f"the shape of the array `{name}` is unknown: declare it", name, f"{name}: 3")
+                uses = (node.inputs for node in order if node.op is index and node.inputs[0].text == name)
+                places = ([literal_index(at) or 0 for at in inputs[1:]] for inputs in uses)
+                shape = tuple(1 + max(axis) for axis in itertools.zip_longest(*places, fillvalue=0)) or (3,)
+                example = f"{quote_name(name)}: {format_shape(shape)}"
+                raise self._error(f"the shape of the array `{name}` is unknown: declare it", name, example)
             name, known[name] = inferred
             unknown.remove(name)
         return known
@@ -781,9 +785,9 @@ def _inferable_shapes(order: Sequence[Node], shapes: ShapeInference, unknown: Co
     for node in order:
         if node.op not in (matmul, dot):
             continue
-        for index, other_index in ((0, 1), (1, 0)):
-            leaf = node.inputs[index]
+        for side in (0, 1):
+            leaf = node.inputs[side]
             if leaf.is_input and leaf.text in unknown:
-                shape = shapes.infer(node.inputs[other_index])
+                shape = shapes.infer(node.inputs[1 - side])
                 if shape:
-                    yield leaf.text, shape if node.op is dot else (shape[0] if index == 0 else shape[-1],)
+                    yield leaf.text, shape if node.op is dot else (shape[0] if side == 0 else shape[-1],)

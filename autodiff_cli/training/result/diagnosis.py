@@ -126,17 +126,11 @@ def _structures(
     """
     groups, limits = rows.spread(np.arange(len(scales))), rows.spread(HUBER_DELTA * scales)
     residuals = np.clip(residuals * np.sqrt(rows.weights), -limits, limits)
-    # Rows with equal predictors are in random order: files may have them sorted by the target.
-    places = _shuffled(int(rows.sizes.max()))[np.arange(rows.count) - rows.spread(rows.starts)]
+    # Rows with equal predictors are in a random order, always the same: files may have them sorted by the target.
+    places = np.random.default_rng(0).permutation(rows.sizes.max())[np.arange(rows.count) - rows.spread(rows.starts)]
     order = np.lexsort((places, rows.column(predictor), groups))
     scores = structure_scores(residuals[:, order], rows.sizes, has_equal_scatter=has_equal_scatter)
     return np.asarray(scores.max(axis=0))
-
-
-@functools.lru_cache(8)
-def _shuffled(count: int) -> NDArray[np.intp]:
-    """Return the numbers of some rows in a random order, which is always the same."""
-    return np.random.default_rng(0).permutation(count)
 
 
 def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:

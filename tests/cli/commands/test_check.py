@@ -326,6 +326,8 @@ BAD = [
     ("grad x --x 2+-[1,2]",                   "an array of such errors"),
     ("grad x --x 2+-z",                       "error of `x`"),
     ("grad x --x 2+-(-1)",                    "must be 0 or positive"),
+    ("grad x --x 2.05e-3(3)",                 "a number and its error are written 2.0(1)e-3"),
+    ("grad sum(v) --v [1(1),2.0(2)]",         "an array and its errors [1, 2]+-[0.1, 0.2]"),
     ("grad x --x 2 --precision 0",            "--precision"),
     ("grad x --x 2 --precision 1000000",      "from 2 to 100,000"),
     ("grad x*y --x 2 --precision 30",         "no value for `y`"),

@@ -8,6 +8,7 @@ import pytest
 
 from autodiff_cli import ExpressionError
 from autodiff_cli.training.objective.model import Model, other_networks
+from tests.each import each
 
 NAMES = ("x", "y", "z", "c")
 
@@ -46,6 +47,23 @@ def test_the_last_layer_is_as_wide_as_the_target_or_the_classes() -> None:
     model = resolved("c ~ softmax(mlp(x, [3]))", classes=5)
     assert model.class_column == "c"
     assert model.shapes["mlp.1.bias"] == (5,)
+
+
+@each(
+    "text, declaration",
+    [
+        ("y ~ w[0] + w[1]*x", "w: 2"),
+        ("y ~ w[3]*x", "w: 4"),
+        ("y ~ M[1, 0]*x + M[0, 2]", "M: 2x3"),
+        ("y ~ sum(w)*x", "w: 3"),
+        ("y ~ `my w`[1]*x", "`my w`: 2"),
+    ],
+)
+def test_the_suggested_shape_of_an_array_has_all_elements_that_the_model_uses(text: str, declaration: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        resolved(text)
+    assert caught.value.suggestion == declaration
+    resolved(f"{declaration}; {text}")
 
 
 @pytest.mark.parametrize("text", ["y ~ mlp(x, [3])", "2*c ~ softmax(mlp(x, [3]))", "softmax(mlp(x, [3]))"])
