@@ -516,6 +516,21 @@ class Kernels:
         return self.backend.row_kernel(self._row_graphs(self.graphs.residuals))
 
     @cached_property
+    def likely_predictor(self) -> protocol.RowKernel:
+        """The most likely value of the only predictor in every row, if it has errors of its own.
+
+        The error of a measured value changes the residual, which therefore depends on the measured value, but not on
+        the most likely one.
+        """
+        assert self.graphs.target is not None
+        (name,) = self.graphs.x_errors
+        residual, predictor = share([self.graphs.target - self.graphs.prediction, variable(name)])
+        (slope,) = gradient_nodes(residual, [predictor], self.graphs.leaf_shapes)
+        ratio = variable(WEIGHT) * square(variable(x_sigma_column(name)))
+        likely = predictor - ratio * slope * residual / (1 + ratio * square(slope))
+        return self.backend.row_kernel(self._row_graphs([likely]))
+
+    @cached_property
     def rounding_squares(self) -> protocol.RowKernel:
         """The weighted sum over the residuals of every row, and over the operations that lead there, of the squares of
         value times adjoint: of their rounding errors, to first order, in units of the rounding error of 1.
