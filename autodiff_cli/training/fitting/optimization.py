@@ -572,7 +572,7 @@ def _random_minima(sample: Objective, theta: Array, seed: int, components: Array
         components: see `likelihood_starts`.
     """
     points = search.likelihood_starts(sample, seed, theta, components)
-    for epochs, count in search.SETTINGS.likelihood_rounds:
+    for epochs, count, tolerance in search.SETTINGS.likelihood_rounds:
         if not len(points):
             break
         batch = repeat_objective(sample, len(points))
@@ -580,7 +580,7 @@ def _random_minima(sample: Objective, theta: Array, seed: int, components: Array
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
         best_points = (ends[k].theta for k in order if not ends[k].failure)
         usable = (point for point in best_points if math.isfinite(minimization.solution_loss(sample, point)))
-        points = np.array([*islice(_distinct_curves(sample, usable), count)]).reshape(-1, len(theta))
+        points = np.array([*islice(_distinct_curves(sample, usable, tolerance), count)]).reshape(-1, len(theta))
     return points
 
 
@@ -589,12 +589,12 @@ def _are_other_curves(losses: Array, others: Array) -> bool:
     return bool(np.abs(losses - others).sum() > RESTARTS.equal_curve_tolerance * np.abs(others).sum())
 
 
-def _distinct_curves(objective: Objective, points: Iterable[Array]) -> Iterator[Array]:
-    """Yield the points whose losses of rows differ from those of all points before, such as another minimum has."""
+def _distinct_curves(objective: Objective, points: Iterable[Array], tolerance: float) -> Iterator[Array]:
+    """Yield the points whose losses of rows differ from those of all points before, by more than a mean tolerance."""
     curves = list[Array]()
     for point in points:
         curve = objective.evaluate_rows(objective.kernels.row_loss, point)
-        if all(_are_other_curves(curve, each) for each in curves):
+        if all(np.abs(curve - each).mean() > tolerance for each in curves):
             curves.append(curve)
             yield point
 
