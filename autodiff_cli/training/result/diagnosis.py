@@ -158,9 +158,10 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
         scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
         kernels, rows = objective.kernels.by_row, batch.rows_of(part)
         residuals = residuals_of(objective, kernels, lambda each: batch.evaluate(each, points, part))
-        has_x_errors = bool(kernels.graphs.x_errors)
-        likely = batch.evaluate(kernels.likely_predictor, points, part)[0] if has_x_errors else rows.column(predictor)
-        return _structures(rows, residuals, likely, scales)
+        places = rows.column(predictor)
+        if kernels.graphs.x_errors:
+            (places,) = batch.evaluate(kernels.likely_predictor, points, part)
+        return _structures(rows, residuals, places, scales)
 
     with ignore_float_errors():
         return batch.map_parts(structure, theta, fits)
