@@ -524,11 +524,10 @@ class Kernels:
         """
         assert self.graphs.target is not None
         (name,) = self.graphs.x_errors
-        residual, predictor = share([self.graphs.target - self.graphs.prediction, variable(name)])
-        (slope,) = gradient_nodes(residual, [predictor], self.graphs.leaf_shapes)
+        residual, x = share([self.graphs.target - self.graphs.prediction, variable(name)])
+        (slope,) = gradient_nodes(residual, [x], self.graphs.leaf_shapes)
         ratio = variable(WEIGHT) * square(variable(x_sigma_column(name)))
-        likely = predictor - ratio * slope * residual / (1 + ratio * square(slope))
-        return self.backend.row_kernel(self._row_graphs([likely]))
+        return self.backend.row_kernel(self._row_graphs([x - ratio * slope * residual / (1 + ratio * square(slope))]))
 
     @cached_property
     def rounding_squares(self) -> protocol.RowKernel:
