@@ -406,8 +406,7 @@ def root_product(forms: FormTable, base: Node, exponent: ExactNumber = _HALF) ->
         return _power_factors(forms, exact.UNIT, base, exponent)
     times = size.power(int(exponent.value * 2))
     if all((power.value % 2) == 0 for power in product.factors.values()):
-        halved = {forms.apply(abs_, b): power.times(exponent) for b, power in product.factors.items()}
-        return Product(times, halved)
+        return Product(times, {forms.apply(abs_, b): power.times(exponent) for b, power in product.factors.items()})
     return _power_factors(forms, times, forms.product(Product(exact.UNIT, product.factors)), exponent)
 
 

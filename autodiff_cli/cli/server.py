@@ -115,8 +115,7 @@ class RequestHandlers:
         if len(formula) + len(values) > self._limits.text_length:
             message = f"error: the formula is too long; at most {self._limits.text_length} characters are allowed"
             raise RequestError(message, 413, formula[: self._limits.text_length])
-        question = {"ask": "trace", "formula": formula, "values": values}
-        return await self._page(question, b"", self._limits.trace)
+        return await self._page({"ask": "trace", "formula": formula, "values": values}, b"", self._limits.trace)
 
     async def learn(self, request: Request) -> Response:
         """Return the page that shows the progress of a stored fit."""

@@ -68,6 +68,17 @@ def test_a_mixture_is_not_worse_than_from_its_true_parameters(seed: int) -> None
 
 
 @pytest.mark.slow
+@each("seed", [0, 1])
+def test_many_starts_that_lead_to_one_mixture_leave_room_for_a_likelier_one(seed: int) -> None:
+    """Most starts lead to a wide component around all rows; few lead to the component of seven rows."""
+    generator = np.random.default_rng(9)
+    rows = [generator.normal(21, 2, 60), generator.normal(20, 7, 8), generator.normal(9.7, 0.4, 7)]
+    data, truth = {"x": np.concatenate(rows)}, {"w": 0.1, "m1": 9.7, "s1": 0.4, "m2": 21, "s2": 2}
+    best = fit(MIXTURE, data, likelihood=True, start=truth)
+    assert fit(MIXTURE, data, likelihood=True, seed=seed).loss < best.loss + 1e-9
+
+
+@pytest.mark.slow
 def test_another_likely_mixture_is_reported() -> None:
     """Two components cannot describe three symmetric clusters: the one in the middle goes with either of the others."""
     half = np.random.default_rng(0).normal([0, 6], 1, (40, 2)).ravel()

@@ -188,6 +188,22 @@ def test_a_decay_with_errors_in_x_is_found(rows: int, starts: int | None) -> Non
         assert sum("starting points" in note for note in found.notes) == (starts is not None)
 
 
+@each("curve", [0.0, 0.5])
+@each("is_grouped", [False, True])
+def test_only_wrong_models_have_residuals_alike_where_x_most_likely_was(is_grouped: bool, curve: float) -> None:
+    """Errors of x also change the residuals, which are therefore alike at neighbouring measured values of x."""
+    generator = np.random.default_rng(7)
+    errors = np.tile([0.1, 0.1, 0.5, 0.5], 300)
+    true = generator.uniform(0, 5, 1200)
+    x, noise = true + errors * generator.normal(size=1200), 0.2 * generator.normal(size=1200)
+    data = {"x": x, "y": 1 + 2 * true + curve * true**2 + noise, "sx": errors, "g": np.tile(["a", "b"], 600)}
+    options: dict[str, Any] = {"sigma": 0.2, "x_sigma": {"x": "sx"}}
+    single = [] if is_grouped else [ad.fit("y ~ a + b*x", data, **options)]
+    fits = single or [each.fit for each in ad.fit_by("y ~ a + b*x", data, "g", **options)]
+    found = [any("neighbouring residuals are alike" in warning for warning in fit.warnings) for fit in fits]
+    assert found == [curve > 0] * len(found)
+
+
 @each("absolute", [True, False])
 def test_new_rows_scatter_by_the_errors_of_their_predictor_too(absolute: bool) -> None:
     found = ad.fit("y ~ a*exp(-b*x)", PEARSON, sigma="sy", x_sigma={"x": "sx"}, absolute_sigma=absolute)

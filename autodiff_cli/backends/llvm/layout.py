@@ -369,8 +369,7 @@ class MemoryAccess:
         assert isinstance(cell.source, int)
         if self.plan.items[cell.source].stage is not Stage.ROW:
             return self._cell_address("%out", 0, cell, 8)
-        begin = self.ir.element("i8", "%out", self._byte_distance(cell, "%stride"))
-        return self.ir.element("double", begin, "%row")
+        return self.ir.element("double", self.ir.element("i8", "%out", self._byte_distance(cell, "%stride")), "%row")
 
     def _cell_address(self, base: str, start: int, cell: ArrayCell, unit: int) -> str:
         """Return the address of an element in an array whose elements are `unit` bytes apart."""

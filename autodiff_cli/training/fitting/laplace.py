@@ -520,8 +520,7 @@ def fit_random_effects(
     ]
     reasons += fit_statistics.bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(is_known.any()))
     statistics = _statistics(final, theta, covariance, log_likelihood, reasons, plain_statistics.non_integers)
-    loss = -log_likelihood / objective.rows
-    return final, dataclasses.replace(outcome, theta=theta), statistics, loss, effects
+    return final, dataclasses.replace(outcome, theta=theta), statistics, -log_likelihood / objective.rows, effects
 
 
 def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitOptions) -> tuple[Objective, Array]:

@@ -649,21 +649,15 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     return np.take_along_axis(ends, np.argsort(losses, axis=1)[:, :, None], axis=1)
 
 
-def growing_slices(count: int, max_count: int) -> list[slice]:
-    """Divide a number of points into a number of slices, or fewer, that grow from few points to many.
-
-    >>> growing_slices(100, 4)
-    [slice(0, 4, None), slice(4, 11, None), slice(11, 34, None), slice(34, 100, None)]
-    """
-    ends = np.unique(np.geomspace(min(4, count), count, max_count).astype(np.intp)).tolist()
-    return [slice(*pair) for pair in itertools.pairwise([0, *ends])]
-
-
 def best_of_slices(losses: Array, max_count: int) -> NDArray[np.intp]:
-    """Return the position of the least loss in each of some growing slices of the last axis; see `growing_slices`."""
-    return np.array(
-        [part.start + np.argmin(losses[..., part], axis=-1) for part in growing_slices(losses.shape[-1], max_count)]
-    ).T
+    """Return the position of the least loss in each of some slices of the last axis, which grow from few to many.
+
+    >>> best_of_slices(np.ones(100), 4)
+    array([ 0,  4, 11, 34])
+    """
+    count = losses.shape[-1]
+    ends = [0, *np.unique(np.geomspace(min(4, count), count, max_count).astype(np.intp)).tolist()]
+    return np.array([low + np.argmin(losses[..., low:high], axis=-1) for low, high in itertools.pairwise(ends)]).T
 
 
 def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:

@@ -497,10 +497,10 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
     likelier curve that has a pole, if the first one has none.
     """
     losses = minimization.density_losses(objective, ends)
-    rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
+    rows = np.array([objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends])
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     dispersion, notes = minimization.dispersion_of(objective, ends[0]), list[str]()
-    is_other = [_are_other_curves(each, rows[0]) for each in rows]
+    is_other = np.abs(rows - rows[0]).sum(axis=(1, 2)) > RESTARTS.equal_curve_tolerance * np.abs(rows[0]).sum()
     for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
         if broken := diagnosis.curve_warning(objective, ends[k]):
             if gains[k] < -MINIMIZATION.clear_gain and not diagnosis.curve_warning(objective, ends[0]):
@@ -567,7 +567,7 @@ def _random_minima(sample: Objective, theta: Array, seed: int, components: Array
         components: see `likelihood_starts`.
     """
     points = search.likelihood_starts(sample, seed, theta, components)
-    for epochs, count in search.SETTINGS.likelihood_rounds:
+    for epochs, count, tolerance in search.SETTINGS.likelihood_rounds:
         if not len(points):
             break
         batch = repeat_objective(sample, len(points))
@@ -575,21 +575,16 @@ def _random_minima(sample: Objective, theta: Array, seed: int, components: Array
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
         best_points = (ends[k].theta for k in order if not ends[k].failure)
         usable = (point for point in best_points if math.isfinite(minimization.solution_loss(sample, point)))
-        points = np.array([*islice(_distinct_curves(sample, usable), count)]).reshape(-1, len(theta))
+        points = np.array([*islice(_distinct_curves(sample, usable, tolerance), count)]).reshape(-1, len(theta))
     return points
 
 
-def _are_other_curves(losses: Array, others: Array) -> bool:
-    """Whether the losses of all rows at two points differ by more than rounding, as those of two curves do."""
-    return bool(np.abs(losses - others).sum() > RESTARTS.equal_curve_tolerance * np.abs(others).sum())
-
-
-def _distinct_curves(objective: Objective, points: Iterable[Array]) -> Iterator[Array]:
-    """Yield the points whose losses of rows differ from those of all points before, such as another minimum has."""
+def _distinct_curves(objective: Objective, points: Iterable[Array], tolerance: float) -> Iterator[Array]:
+    """Yield the points whose losses of rows differ from those of all points before, by more than a mean tolerance."""
     curves = list[Array]()
     for point in points:
         curve = objective.evaluate_rows(objective.kernels.row_loss, point)
-        if all(_are_other_curves(curve, each) for each in curves):
+        if all(np.abs(curve - each).mean() > tolerance for each in curves):
             curves.append(curve)
             yield point
 

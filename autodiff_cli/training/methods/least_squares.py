@@ -350,8 +350,7 @@ class _LevenbergMarquardt:
                 is_polished[fits.numbers[at]], removable[fits.numbers[at]] = True, after[at]
             trial = plain
         self._report(self.fits, is_polished)
-        root = math.sqrt(SETTINGS.tolerance)
-        return np.flatnonzero(self.is_near & (removable > root * self.fits.norms[:, -1]))
+        return np.flatnonzero(self.is_near & (removable > math.sqrt(SETTINGS.tolerance) * self.fits.norms[:, -1]))
 
     def is_stuck(self, numbers: Fits | None = None) -> Mask:
         """Whether the residuals of fits that ended still have a component along a column of J.

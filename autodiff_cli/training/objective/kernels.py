@@ -516,6 +516,20 @@ class Kernels:
         return self.backend.row_kernel(self._row_graphs(self.graphs.residuals))
 
     @cached_property
+    def likely_predictor(self) -> protocol.RowKernel:
+        """The most likely value of the only predictor in every row, if it has errors of its own.
+
+        The error of a measured value changes the residual, which therefore depends on the measured value, but not on
+        the most likely one.
+        """
+        assert self.graphs.target is not None
+        (name,) = self.graphs.x_errors
+        residual, x = share([self.graphs.target - self.graphs.prediction, variable(name)])
+        (slope,) = gradient_nodes(residual, [x], self.graphs.leaf_shapes)
+        ratio = variable(WEIGHT) * square(variable(x_sigma_column(name)))
+        return self.backend.row_kernel(self._row_graphs([x - ratio * slope * residual / (1 + ratio * square(slope))]))
+
+    @cached_property
     def rounding_squares(self) -> protocol.RowKernel:
         """The weighted sum over the residuals of every row, and over the operations that lead there, of the squares of
         value times adjoint: of their rounding errors, to first order, in units of the rounding error of 1.

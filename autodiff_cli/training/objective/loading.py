@@ -258,8 +258,7 @@ def find_weightings(names: Collection[str], options: FitOptions) -> dict[str, We
 
 def weighting_columns(names: Collection[str], options: FitOptions) -> set[str]:
     """Return the columns of the data that weights and errors read. Raises DataError as `find_weightings` does."""
-    graphs = [weighting.graph for weighting in find_weightings(names, options).values()]
-    return {*leaf_names(graphs)} & {*names}
+    return {*leaf_names([weighting.graph for weighting in find_weightings(names, options).values()])} & {*names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -571,8 +571,7 @@ class Objective(ModelOverRows):
         >>> Objective("y ~ a", {"y": [1, 2]}).prior_ranks(np.ones((2, 1))).tolist()
         [-0.0, -0.0]
         """
-        likely = self.likely_bounds(self.bounds).clip(points)
-        return np.minimum(self.log_priors(points), self.log_priors(likely))
+        return np.minimum(self.log_priors(points), self.log_priors(self.likely_bounds(self.bounds).clip(points)))
 
     def without_penalty(self) -> Self:
         """Return the objective without its penalties.
@@ -582,8 +581,7 @@ class Objective(ModelOverRows):
         """
         if not self.is_penalised:
             return self
-        factors = dict.fromkeys((L1_FACTOR, L2_FACTOR, PRIOR_FACTOR), 0.0)
-        return copy_with(self, settings={**self.settings, **factors})
+        return copy_with(self, settings={**self.settings, L1_FACTOR: 0.0, L2_FACTOR: 0.0, PRIOR_FACTOR: 0.0})
 
     @property
     def is_generalised_linear(self) -> bool:

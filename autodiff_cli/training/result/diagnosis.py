@@ -108,27 +108,30 @@ def residual_structure(objective: Objective, theta: Array, *, has_equal_scatter:
         rows = GatheredRows(columns.__getitem__, sizes, is_weighted=sample.is_weighted)
         with ignore_float_errors():
             scale = np.array([robust_scale(sample, theta) if sample.kind in _RESISTANT else math.inf])
-            residuals = unweighted_residuals(sample, theta)
-            return float(_structures(rows, residuals, predictor, scale, has_equal_scatter=has_equal_scatter)[0])
+            residuals, places = unweighted_residuals(sample, theta), rows.column(predictor)
+            if sample.kernels.graphs.x_errors:
+                (places,) = sample.evaluate_rows(sample.kernels.likely_predictor, theta)
+            return float(_structures(rows, residuals, places, scale, has_equal_scatter=has_equal_scatter)[0])
 
     return objective.cached_at(STRUCTURE if has_equal_scatter else f"unequal {STRUCTURE}", theta, of_sample)
 
 
 def _structures(
-    rows: GatheredRows, residuals: Array, predictor: str, scales: Array, *, has_equal_scatter: bool = True
+    rows: GatheredRows, residuals: Array, places: Array, scales: Array, *, has_equal_scatter: bool = True
 ) -> Array:
     """Return the `structure_scores` of the residuals of groups of rows.
 
     Large residuals are clipped, because an outlier would hide the pattern of the other rows.
 
     Args:
+        places: the predictor of each row, along which residuals are compared.
         scales: the residual scale of each group; infinite to clip nothing.
     """
     groups, limits = rows.spread(np.arange(len(scales))), rows.spread(HUBER_DELTA * scales)
     residuals = np.clip(residuals * np.sqrt(rows.weights), -limits, limits)
     # Rows with equal predictors are in a random order, always the same: files may have them sorted by the target.
-    places = np.random.default_rng(0).permutation(rows.sizes.max())[np.arange(rows.count) - rows.spread(rows.starts)]
-    order = np.lexsort((places, rows.column(predictor), groups))
+    ranks = np.random.default_rng(0).permutation(rows.sizes.max())[np.arange(rows.count) - rows.spread(rows.starts)]
+    order = np.lexsort((ranks, places, groups))
     scores = structure_scores(residuals[:, order], rows.sizes, has_equal_scatter=has_equal_scatter)
     return np.asarray(scores.max(axis=0))
 
@@ -147,8 +150,12 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
         if predictor is None:
             return np.zeros(len(part))
         scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
-        residuals = residuals_of(objective, objective.kernels.by_row, lambda each: batch.evaluate(each, points, part))
-        return _structures(batch.rows_of(part), residuals, predictor, scales)
+        kernels, rows = objective.kernels.by_row, batch.rows_of(part)
+        residuals = residuals_of(objective, kernels, lambda each: batch.evaluate(each, points, part))
+        places = rows.column(predictor)
+        if kernels.graphs.x_errors:
+            (places,) = batch.evaluate(kernels.likely_predictor, points, part)
+        return _structures(rows, residuals, places, scales)
 
     with ignore_float_errors():
         return batch.map_parts(structure, theta, fits)

@@ -630,8 +630,7 @@ def _posterior_covariances(matrices: _Matrices) -> Covariances:
         slopes = matrices.gradients(batch.without_penalty()) / unit[:, None]
         hessians = hessians - 2 / batch.target_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
         definition = PROFILED_POSTERIOR
-    covariances = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
-    return covariances._replace(definition=definition)
+    return inverse_hessians(hessians, objective.layout.element_names, matrices.free)._replace(definition=definition)
 
 
 def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
