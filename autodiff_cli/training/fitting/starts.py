@@ -83,8 +83,7 @@ class MultistartSettings(NamedTuple):
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 144  # the best of these points, which are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
-    # Epochs, best ends that continue, and by how much the log-likelihoods of their rows differ on average: unfinished
-    # fits in one wide valley would leave no room for others.
+    # Epochs, best ends that continue, and the mean difference of log-likelihoods that keeps them in different valleys.
     likelihood_rounds: tuple[tuple[int, int, float], ...] = ((8, 36, 0.1), (30, 6, 0.01), (200, 6, 0.001))
     likelihood_searches: int = 4  # the most searches for better minima, each near the end of the last
     max_thorough_fits: int = 100  # fits of a batch that are searched thoroughly; searches of more are quick
