@@ -522,6 +522,8 @@ def test_impossible_draws_are_refused_before_the_fit(tmp_path: Path, monkeypatch
     words = ["train", "y ~ a*x", str(path), "--posterior"]
     endless = run_cli([*words, "99999999999999"])
     assert (endless.status, "do not fit into memory" in endless.stderr) == (2, True)
+    streamed = run_cli(["train", "y ~ a[x]", *words[2:], "10", "--prior", "a[x] ~ normal(m, s)", "--stream"])
+    assert (streamed.status, "remove stream" in streamed.stderr) == (2, True)
     monkeypatch.setattr("autodiff_cli.cli.train.find_spec", lambda _: None)
     plain = run_cli([*words, "10", "--draws", str(tmp_path / "draws.nc")])
     assert (plain.status, "needs ArviZ" in plain.stderr, str(plain)) == (2, True, "")
