@@ -91,7 +91,9 @@ def test_a_parameter_that_changes_nothing_is_tested_too() -> None:
 
 def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     data = {"x": X, "y": Y, "error": np.full(12, 0.3)}
-    test = only_test(ad.compare([LINE, CUBIC], data, sigma="error", absolute_sigma=True))
+    found = ad.compare([LINE, CUBIC], data, sigma="error", absolute_sigma=True)
+    test = only_test(found)
+    assert [one.k for one in found.models] == [2, 4]  # the variance is known
     assert (test.name, test.dof) == ("likelihood ratio", (2,))
     assert test.statistic == pytest.approx(0.0620435841936 / 0.09, rel=1e-8)
 
