@@ -26,6 +26,7 @@ from autodiff_cli.training.fitting.comparison import (
     cross_validation_error,
     why_not_nested,
 )
+from autodiff_cli.training.fitting.posterior import LeaveOneOut
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
@@ -513,6 +514,11 @@ def test_models_are_ranked_by_aicc_and_those_without_by_their_errors() -> None:
     for seed in range(3):
         shuffled = [ranked[k] for k in np.random.default_rng(seed).permutation(len(ranked))]
         assert sorted(shuffled, key=_ranking_key) == ranked
+    drawn = [
+        dataclasses.replace(one(cv_error=error, aicc=None), loo=LeaveOneOut(elpd, 1.0, 2.0, 0.1))
+        for error, elpd in ((0.3, -3.0), (0.2, -5.0), (0.1, -9.0))  # rows are predicted best by the largest density
+    ]
+    assert sorted([drawn[1], drawn[2], drawn[0]], key=_ranking_key) == drawn
 
 
 @each("weights", [None, np.r_[0.0, np.linspace(0.5, 2, 11)]])
