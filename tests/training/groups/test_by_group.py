@@ -472,7 +472,7 @@ def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) 
     ("y ~ a*exp(-b*x)", {"starts": 2}),
     ("y ~ a*exp(-b*x)", {"validation": 0.3}),
     ("y ~ a*exp(-b*x)", {"diagnosis": True}),
-], quick=lambda model, options: options.keys().isdisjoint({"optimizer", "bounds", "likelihood"}))  # fmt: skip
+], quick=lambda model, options: options.keys().isdisjoint({"tolerance", "likelihood"}))  # fmt: skip
 def test_groups_that_no_batch_takes_are_fitted_as_alone(model: str, options: dict[str, Any]) -> None:
     data = decays([20, 17, 33, 12])
     counts = np.round(9 * np.abs(data["y"])) * (np.arange(len(data["y"])) % 4)  # with more scatter than Poisson counts
