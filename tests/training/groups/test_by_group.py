@@ -124,12 +124,12 @@ REPORTS: list[tuple[str, dict[str, Any]]] = [
     ("model", "options"), [*QUICK_REPORTS, *(pytest.param(*case, marks=pytest.mark.slow) for case in REPORTS)], ids=str
 )
 def test_the_whole_report_of_a_group_is_that_of_its_rows_alone(model: str, options: dict[str, Any]) -> None:
-    data = decays([20, 17, 33, 40, 12][: amount(3, 5, 5)])
+    data = decays([20, 17, 33, 12, 40][: amount(4, 5, 5)])  # fewer groups are fitted one by one
     order = np.lexsort((data["x"], data["group"]))
     data = {name: values[order] for name, values in data.items()}
     data["n"], data["k"] = np.round(20 * np.abs(data["y"])), (np.sin(99 * data["y"]) > 0).astype(float)
     data["jump"] = data["y"] + 0.3 * (data["x"] > 1.5)
-    for group in ad.fit_by(model, data, "group", **options):
+    for group in [*ad.fit_by(model, data, "group", **options)][: amount(2, 5, 5)]:
         assert group.fit is not None
         fits = group.fit, alone(model, data, int(group.by), **options)
         reports = [{**fit_document(fit), "history": fit.history[:3]} for fit in fits]
