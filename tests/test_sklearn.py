@@ -261,7 +261,7 @@ def test_a_fit_that_does_not_converge_warns() -> None:
 
 def test_weights_of_rows_count_them_and_0_leaves_them_out() -> None:
     """Standard errors count rows, so that they differ."""
-    from autodiff_cli.sklearn import FormulaRegressor
+    from autodiff_cli.sklearn import FormulaClassifier, FormulaRegressor
 
     counts = np.arange(len(X)) % 3
     y = Y + np.sin(7 * np.arange(len(X)))
@@ -272,6 +272,13 @@ def test_weights_of_rows_count_them_and_0_leaves_them_out() -> None:
     assert weighted.stderr_ == pytest.approx(alone.stderr, rel=1e-5)
     for row in X[::20]:
         assert weighted.predict([row]) == pytest.approx(alone.predict({"x": row}), rel=1e-6)
+    labels = y > np.median(y)
+    classes = FormulaClassifier().fit(X, labels, sample_weight=counts)
+    as_often = FormulaClassifier().fit(np.repeat(X, counts, axis=0), np.repeat(labels, counts))
+    for name, values in classes.parameters_.items():
+        np.testing.assert_allclose(values, as_often.parameters_[name], rtol=1e-5)
+    prior = {"dense.0.weight": "normal(0, 1)"}  # in place of the default penalty
+    assert FormulaClassifier(priors=prior).fit(X, labels).fit_.priors == prior
 
 
 def test_columns_may_have_the_name_of_the_target() -> None:

@@ -110,12 +110,12 @@ class Label:
 
     def _operand_widths(self, room: int) -> Iterator[tuple[Label, int]]:
         """Yield each operand with its width: short operands get their width, and long ones share the rest equally."""
-        widths: dict[int, int] = {}
-        order = sorted(range(len(self._operands)), key=lambda k: len(self._operands[k].text))
+        widths = [len(operand.text) for operand in self._operands]
+        order = sorted(range(len(widths)), key=widths.__getitem__)
         for done, k in enumerate(order):
-            widths[k] = min(len(self._operands[k].text), room // (len(order) - done))
+            widths[k] = min(widths[k], room // (len(order) - done))
             room -= widths[k]
-        return ((operand, widths[k]) for k, operand in enumerate(self._operands))
+        return zip(self._operands, widths, strict=True)
 
 
 def _abbreviate_name(text: str, room: int) -> str:

@@ -416,7 +416,7 @@ def write_confusion(paper: Paper, classes: Sequence[Any], confusion: NDArray[np.
         return
     mistakes = [(i, j) for i, j in np.argwhere(confusion).tolist() if i != j]
     mistakes.sort(key=lambda pair: -confusion[pair])
-    titles = (Column("class"), Column("predicted as"), Column("rows", is_number=True))
+    titles = (Column("class"), Column("predicted as"), *number_columns("rows"))
     rows = [(str(classes[i]), str(classes[j]), str(confusion[i, j])) for i, j in mistakes]
     paper.titled_table("most frequent mistakes in the fitted rows", TextTable(titles, rows), MAX_MISTAKES)
 

@@ -16,7 +16,7 @@ from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import fit as fit_report
 from autodiff_cli.render.formatting import NumberFormat, shortest_text
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
 from autodiff_cli.training.fitting.posterior import LeaveOneOut
@@ -158,11 +158,11 @@ def _groups_table(paper: Paper, groups: FittedGroups, shown: Sequence[FittedGrou
     fits = [group.fit for group in groups if group.fit is not None]
     kinds, names = _interval_kinds(fits), [*groups.parameters, *fits[0].derived] if fits else []
     names = [name for name in names if not fit_report.is_summarised(name, fits[0].estimate(name)[0])]
-    columns = [Column(groups.column), Column("rows", is_number=True)]
+    columns = [Column(groups.column), *number_columns("rows")]
     for name, _ in fit_report.iter_estimates(fits[0], names, ()) if fits else ():
         columns += [Column(name, is_number=True), Column("± ", is_number=True, is_optional=True)]
         columns += [Column(fit_report.interval_title(fits[0], kind), True, is_optional=True) for kind in kinds]
-    columns.append(Column("R²" if any(fit.r_squared is not None for fit in fits) else "loss", is_number=True))
+    columns += number_columns("R²" if any(fit.r_squared is not None for fit in fits) else "loss")
     rows = []
     for group in shown:
         fit = group.fit

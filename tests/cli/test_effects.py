@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+import autodiff_cli as ad
 from autodiff_cli.cli.command_line import find_command
-from tests.each import evenly_spread_part
+from tests.each import each, evenly_spread_part
 from tests.support import run_cli
 
 Values: TypeAlias = Mapping[str, str | None]  # a value for each option that changes results; None for flags
@@ -194,3 +195,19 @@ def test_two_options_have_both_effects_or_are_refused(form: str, folder: Path, m
             assert any(
                 text[:1] == "{" and json.loads(text.splitlines()[0]) for text in (printed, *map(bytes.decode, written))
             ), pair
+
+
+SEMICOLONS = "# measured\nx;y;g\n" + "".join(f"{k},5;{2 * k + k % 3};{'ab'[k % 2]}\n" for k in range(8))
+
+
+@each("line", [
+    "train y~a*x -", "train y~a*x - --by g", "compare - y~a*x y~a --folds 0", "predict {model} -", "grad x --at -",
+    "trace y~a*x - --row 1 --a 1", "trace {model} - --row 1", "data -",
+])  # fmt: skip
+def test_every_command_says_how_it_has_parsed_its_data(line: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    model = tmp_path_factory.mktemp("saved") / "model.json"
+    ad.fit("y ~ a*x", {"x": [1.0, 2, 3], "y": [2.0, 3, 7]}).save(model)
+    output = run_cli([word.format(model=model) for word in line.split()], stdin=SEMICOLONS)
+    assert output.status == 0
+    for note in ("1 comment line was skipped", "the columns are separated by semicolons", "have decimal commas"):
+        assert note in output.stderr + str(output)

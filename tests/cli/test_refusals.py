@@ -50,6 +50,38 @@ def test_commands_that_cannot_be_meant(line: str, message: str, tmp_path: Path) 
     expect_refusal(run_cli(line.format(data=data, model=model)), message)
 
 
+@each("line, message", [
+    ("train y~a*x d.csv --by g --save m.json",               "--by cannot be combined with --save"),
+    ("train y~a*x d.csv --by g --page p.html",               "--by cannot be combined with --page"),
+    ("train y~a*x d.csv --by g --every 2",                   "--by cannot be combined with --every"),
+    ("train y~a*x d.csv --by g --draws d.csv --posterior 9", "--by cannot be combined with --draws"),
+    ("train y~a*x d.csv --page p.html --laplace a",          "--page cannot be combined with --laplace"),
+    ("train y~a*x d.csv --page p.html --cluster local:1",    "--page cannot be combined with --cluster"),
+    ("train y~a*x d.csv --draws d.csv",                      "--draws needs --posterior"),
+    ("predict m.json --inverse x --posterior",               "--inverse cannot be combined with --posterior"),
+    ("predict m.json --inverse x --probabilities",           "--inverse cannot be combined with --probabilities"),
+    ("predict m.json --inverse x --residuals",               "--inverse cannot be combined with --residuals"),
+    ("predict m.json --inverse x d.csv",                     "--inverse takes no DATA"),
+    ("predict m.json --x 2 --where x",                       "--where needs DATA"),
+    ("predict m.json --x 2 --drop-missing",                  "--drop-missing needs DATA"),
+    ("export x --to c --value-only --wrt x",                 "--value-only cannot be combined with --wrt"),
+    ("export m.json --to onnx --wrt x",                      "--to onnx writes only the prediction"),
+    ("export m.json --to onnx --hessian",                    "--to onnx writes only the prediction"),
+    ("export m.json --to onnx --value-only",                 "--to onnx writes only the prediction"),
+    ("grad x*y --outputs x --x 1 --y 2",                     "--outputs needs --jacobian"),
+    ("trace x --x 1 --limit 3",                              "--limit needs --paths"),
+    ("trace x --x 1+-1 --format svg",                        "--format svg shows no uncertain value"),
+    ("trace x --x 1 --fold",                                 "--fold needs a drawing"),
+    ("trace y~a*x --family poisson",                         "--family needs a row of data"),
+    ("trace y~a*x --row 1",                                  "--row 1 needs a data file"),
+    ("solve x --x 0..1 --plot --json",                       "--plot cannot be combined with --json"),
+    ("minimize x^2 --x 0..1 --plot --json",                  "--plot cannot be combined with --json"),
+    ("maximize x^2 --x 0..1 --plot --json",                  "--plot cannot be combined with --json"),
+])  # fmt: skip
+def test_options_without_effect_are_refused_before_a_file_is_read(line: str, message: str) -> None:
+    expect_refusal(run_cli(line), message)
+
+
 @each(
     "value",
     [

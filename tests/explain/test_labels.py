@@ -13,6 +13,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.program import read
+from tests.each import each
 from tests.graphs import graphs
 
 XOR = (
@@ -116,6 +117,16 @@ def test_calls_stay_short_however_deep_they_stand() -> None:
     found = operations(text)
     assert max(map(len, found)) <= MAX_LABEL_LENGTH + len(" in ") + MAX_CALL_LENGTH
     assert "t*29 in f29(x)" in found
+
+
+@each("room", range(10, 90, 9))
+def test_a_label_within_a_width_names_its_call_if_there_is_room_for_both(room: int) -> None:
+    program = read(XOR)
+    labels = Labels(Tape((program.output,)), program.source.names, program.source)
+    for i, call in enumerate(labels.calls):
+        label, whole = labels.fit(i, room), f"{labels.label_in_call(i)} in {call}"
+        assert len(label) <= room
+        assert label == whole or len(whole) > room or not call
 
 
 def test_long_sums_that_differ_in_their_middle_have_labels_of_their_own() -> None:

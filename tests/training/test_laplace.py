@@ -711,5 +711,6 @@ def test_a_model_of_effects_alone_has_the_estimates_of_balanced_levels() -> None
     within = np.sum((y.reshape(12, 5) - means[:, None]) ** 2) / (60 - 12)
     expected = {"s": np.sqrt(np.mean(means**2) - within / 5), "sigma": np.sqrt(within)}
     assert found.parameters == pytest.approx(expected, rel=1e-5)
-    fixed = ad.fit("y ~ a + u[tree]", {"y": y + 3, "tree": levels}, laplace="u", priors=priors, fixed={"a": 3.0})
+    data, values = {"y": y + 3, "tree": levels}, {"fixed": {"a": 3.0}, "start": {"s": -2.0}}  # a deviation is positive
+    fixed = ad.fit("y ~ a + u[tree]", data, laplace="u", priors=priors, **values)
     assert fixed.parameters == pytest.approx(expected, rel=1e-5)

@@ -164,7 +164,7 @@ _GROUP_RESTRICTIONS = (
 
 
 # The options that a batch of fits does not support.
-_SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis", "plot", "posterior"}
+_SINGLE_OPTIONS = {"x_sigma", "starts", "validation", "diagnosis", "posterior"}
 
 
 def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: NDArray[np.intp]) -> bool:

@@ -452,7 +452,7 @@ def _least_penalised_image(objective: Objective, theta: Array) -> Array:
 
 def _is_suspect(statistics: ComputedStatistics, loss: str) -> bool:
     """Whether a fit of a family may be poor: counts scatter too much for it, or two parameters are nearly the same."""
-    most = np.fmax.reduce(np.abs(np.triu(statistics.correlation, 1)), axis=None, initial=0.0)
+    most = np.fmax.reduce(np.abs(np.triu(statistics.correlation, 1)), axis=None)
     return bool(goodness.family_warnings(statistics, loss)) or bool(most > RESTARTS.degenerate_correlation)
 
 

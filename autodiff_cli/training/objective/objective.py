@@ -388,13 +388,13 @@ class Objective(ModelOverRows):
             return self.model.text
         names, (*_, means, squares) = self.read_columns, self.column_spreads
         deviations, sizes = np.sqrt(squares / self.rows), np.hypot(means, np.sqrt(squares / self.rows))
-        target = self.model.program.target
-        is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
+        target = getattr(self.model.program.target, "text", "")  # empty unless it is a column
+        is_off = [name == target for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
         is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
         is_far &= (deviations > 0) & np.isfinite(sizes)
         scales = {names[k]: (float(means[k]), float(deviations[k])) for k in np.flatnonzero(is_far).tolist()}
-        if target is not None and (self.kind is LossKind.LIKELIHOOD or options.optimizer in PLAIN_METHODS):
-            scales.pop(target.text, None)
+        if self.kind is LossKind.LIKELIHOOD or options.optimizer in PLAIN_METHODS:
+            scales.pop(target, None)
         return standardize_layers(self.model, scales) if scales else self.model.text
 
     def _initialize(self, model: str | Model, dataset: Dataset, options: FitOptions, scale: float | None) -> None:

@@ -308,9 +308,9 @@ def classification_accuracy(objective: Objective, theta: Array) -> float | None:
     return None if invalid else float(correct / count)
 
 
-def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
+def _count_correct(values: Array, _: ColumnArrays) -> NDArray[np.intp]:
     """Return the number of targets other than 0 and 1, of correctly predicted rows, and of all rows of a block."""
-    target, prediction = values[:, columns[WEIGHT] > 0] if WEIGHT in columns else values
+    target, prediction = values
     invalid = np.count_nonzero((target != 0) & (target != 1))
     return np.array([invalid, np.count_nonzero((prediction > 0.5) == (target > 0.5)), len(target)])
 

@@ -83,6 +83,10 @@ def test_what_is_unresolved_is_said() -> None:
     assert output.status == 0
     assert "unresolved\n" in output
     assert "Incomplete: 3 zeros proven; there may be others in the unresolved boxes." in output
+    for command in ("solve", "minimize", "maximize"):
+        cut_short = run_cli(f"{command} sin(x) --x 1..100 --max-boxes 2 --json").json
+        assert (cut_short["complete"], cut_short["boxes"]) == (False, 2)
+        assert cut_short["unresolved"]
 
 
 @pytest.mark.slow

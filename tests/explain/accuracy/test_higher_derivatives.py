@@ -165,6 +165,9 @@ def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.
     columns = {"x": np.full(10, 1e-20)}
     assert len(rows.check(columns, gradients.evaluate(columns))) == 3
     assert rows.unchecked == 7
+    notes = run_cli(["grad", "(1 + x) - 1", "--at", "-"], stdin="x\n" + "1e-20\n" * 10).stderr
+    assert "rows with inaccurate numbers: 3" in notes
+    assert "precision: further rows that may have inaccurate numbers: 7" in notes
 
 
 @pytest.mark.parametrize(("most", "checked"), [(1, 1), (30, 3)])

@@ -26,6 +26,7 @@ from autodiff_cli.training.fitting.comparison import (
     cross_validation_error,
     why_not_nested,
 )
+from autodiff_cli.training.fitting.posterior import LeaveOneOut
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
@@ -91,7 +92,9 @@ def test_a_parameter_that_changes_nothing_is_tested_too() -> None:
 
 def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     data = {"x": X, "y": Y, "error": np.full(12, 0.3)}
-    test = only_test(ad.compare([LINE, CUBIC], data, sigma="error", absolute_sigma=True))
+    found = ad.compare([LINE, CUBIC], data, sigma="error", absolute_sigma=True)
+    test = only_test(found)
+    assert [one.k for one in found.models] == [2, 4]  # the variance is known
     assert (test.name, test.dof) == ("likelihood ratio", (2,))
     assert test.statistic == pytest.approx(0.0620435841936 / 0.09, rel=1e-8)
 
@@ -511,6 +514,11 @@ def test_models_are_ranked_by_aicc_and_those_without_by_their_errors() -> None:
     for seed in range(3):
         shuffled = [ranked[k] for k in np.random.default_rng(seed).permutation(len(ranked))]
         assert sorted(shuffled, key=_ranking_key) == ranked
+    drawn = [
+        dataclasses.replace(one(cv_error=error, aicc=None), loo=LeaveOneOut(elpd, 1.0, 2.0, 0.1))
+        for error, elpd in ((0.3, -3.0), (0.2, -5.0), (0.1, -9.0))  # rows are predicted best by the largest density
+    ]
+    assert sorted([drawn[1], drawn[2], drawn[0]], key=_ranking_key) == drawn
 
 
 @each("weights", [None, np.r_[0.0, np.linspace(0.5, 2, 11)]])

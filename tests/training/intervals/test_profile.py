@@ -252,6 +252,10 @@ def test_a_missing_profile_has_a_reason() -> None:
     exact = ad.fit("y ~ a*x", {"x": [0.0, 1, 2], "y": [0, 1, 2]}, profile=True)
     assert exact.intervals["profile"] == {"a": None}
     assert "no profile intervals: the residual variance is unknown" in exact.warnings
+    for kind in ({"profile": True}, {"bootstrap": 10}):
+        stopped = ad.fit(KINETICS, TREATED, epochs=1, **kind)
+        assert stopped.intervals == {}
+        assert "no profile or bootstrap intervals: the fit did not converge" in stopped.warnings
 
 
 def test_a_model_file_keeps_them(tmp_path: Path) -> None:
