@@ -547,7 +547,7 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
         )
     explained, share = 0.0, "this fit is doubtful:"
     if has_r_squared := objective.kind in (LossKind.SQUARES, LossKind.ROBUST):
-        known = compute_statistics(objective, outcome.theta).r_squared
+        known = statistics.r_squared or compute_statistics(objective, outcome.theta).r_squared
         if objective.kind is LossKind.ROBUST:
             known = goodness.robust_r_squared(objective, outcome.theta)
         explained = math.inf if known is None else known
