@@ -421,7 +421,7 @@ class _Symmetries:
                 is_usable = low <= self._theta[index] <= high > low and self._bounds.contains(centred)
                 if is_usable and objective.value(centred) == objective.value(self._theta):
                     self._theta, name = centred, f"`{self._names[index]}`"
-                    yield f"all values of {name} from {low:.6g} to {high:.6g} fit equally well; the middle is reported"
+                    yield f"any {name} between {low:.6g} and {high:.6g} fits equally well; the middle is reported"
 
     def _similar_pairs(self) -> Iterator[Positions]:
         """Yield the pairs of nonlinear parameters with the same dimension, each of shape (2, levels).
