@@ -36,10 +36,10 @@ def literal_index(node: Node) -> int | None:
 
 def _literal_indices(node: Node, start: int, stop: int | None = None) -> tuple[int, ...]:
     """Return the inputs of a node from `start` up to `stop` as integers. Raises ShapeError if one is not a literal."""
-    indices = [literal_index(child) for child in node.inputs[start:stop]]
-    if None in indices:
+    indices = tuple(number for child in node.inputs[start:stop] if (number := literal_index(child)) is not None)
+    if len(indices) < len(node.inputs[start:stop]):
         raise ShapeError("an index must be an integer from 0, written as a number")
-    return tuple(number for number in indices if number is not None)
+    return indices
 
 
 # --- Broadcasting, and its transpose: summing ---

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from binascii import b2a_base64
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import accumulate
@@ -142,9 +142,8 @@ def content_security_policy(script: str, style: str, *more: str) -> str:
     Args:
         more: further directives.
     """
-    kinds = {"script": script, "style": style}
-    hashes = {kind: hashlib.sha256(text.encode()).digest() for kind, text in kinds.items() if text}
-    sources = [f"{kind}-src 'sha256-{b2a_base64(value, newline=False).decode()}'" for kind, value in hashes.items()]
+    hashes = {kind: hashlib.sha256(text.encode()) for kind, text in (("script", script), ("style", style)) if text}
+    sources = [f"{kind}-src 'sha256-{b64encode(each.digest()).decode()}'" for kind, each in hashes.items()]
     return "; ".join(["default-src 'none'", *sources, *more, "base-uri 'none'", "form-action 'none'"])
 
 

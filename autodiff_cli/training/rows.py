@@ -314,7 +314,11 @@ def triangular_factor(matrix: Array) -> Array:
     """
     with single_threaded_for(matrix):
         packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
-    return np.triu(packed.swapaxes(-2, -1)[..., : min(matrix.shape[-2:]), :])
+    factor = packed.swapaxes(-2, -1)[..., : min(matrix.shape[-2:]), :]
+    return np.where(_lower_mask(*factor.shape[-2:], -1, np.bool_), 0.0, factor)
+
+
+_lower_mask = functools.lru_cache(32)(np.tri)  # `np.triu` makes its mask at every call, which takes most of its time
 
 
 def join_triangles(a: Array, b: Array) -> Array:

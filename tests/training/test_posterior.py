@@ -249,6 +249,7 @@ def test_the_same_seed_gives_the_same_draws() -> None:
         ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=50, chains=2, seed=seed, starts=2).draws["b"] for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
+    assert (first != other).all()
     assert not np.allclose(first, other)  # not only by the rounding errors of other starts
 
 

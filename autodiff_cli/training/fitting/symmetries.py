@@ -645,12 +645,12 @@ def jump_gaps(jumps: Sequence[Jump], objective: Objective, theta: Array, count: 
     """Return pairs of values of a parameter that put one of its jumps at neighbouring rows, in order: the pairs nearest
     to a point, and ever fewer of the others, up to a count on each side.
     """
-    index, values = jumps[0].parameter, [objective.evaluate_rows(jump.kernel, theta)[0] for jump in jumps]
-    rows = np.unique(np.concatenate(values)[np.isfinite(np.concatenate(values))])
+    values = np.concatenate([objective.evaluate_rows(jump.kernel, theta)[0] for jump in jumps])
+    rows, here = np.unique(values[np.isfinite(values)]), theta[jumps[0].parameter]
     if len(rows) < 2:
-        return theta[[[index] * 2]]
+        return np.array([[here, here]])
     steps = np.unique(np.geomspace(1, len(rows), count).astype(int))
-    after = np.searchsorted(rows, theta[index]) + np.concatenate((-steps, [0], steps))
+    after = np.searchsorted(rows, here) + np.concatenate((-steps, [0], steps))
     return np.asarray(rows[np.unique(np.clip(after, 1, len(rows) - 1))[:, None] - [1, 0]])
 
 

@@ -36,7 +36,7 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, Gro
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, unweighted_residuals
-from autodiff_cli.training.result.row_figures import differences, residuals_of
+from autodiff_cli.training.result.row_figures import differences, likely_values, residuals_of
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
 
@@ -108,9 +108,9 @@ def residual_structure(objective: Objective, theta: Array, *, has_equal_scatter:
         rows = GatheredRows(columns.__getitem__, sizes, is_weighted=sample.is_weighted)
         with ignore_float_errors():
             scale = np.array([robust_scale(sample, theta) if sample.kind in _RESISTANT else math.inf])
-            residuals, places = unweighted_residuals(sample, theta), rows.column(predictor)
-            if sample.kernels.graphs.x_errors:
-                (places,) = sample.evaluate_rows(sample.kernels.likely_predictor, theta)
+            of_rows = functools.partial(sample.evaluate_rows, theta=theta)
+            places = likely_values(sample.kernels, of_rows, rows.column(predictor))
+            residuals = unweighted_residuals(sample, theta)
             return float(_structures(rows, residuals, places, scale, has_equal_scatter=has_equal_scatter)[0])
 
     return objective.cached_at(STRUCTURE if has_equal_scatter else f"unequal {STRUCTURE}", theta, of_sample)
@@ -151,11 +151,9 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
             return np.zeros(len(part))
         scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
         kernels, rows = objective.kernels.by_row, batch.rows_of(part)
-        residuals = residuals_of(objective, kernels, lambda each: batch.evaluate(each, points, part))
-        places = rows.column(predictor)
-        if kernels.graphs.x_errors:
-            (places,) = batch.evaluate(kernels.likely_predictor, points, part)
-        return _structures(rows, residuals, places, scales)
+        of_rows = functools.partial(batch.evaluate, theta=points, fits=part)
+        places = likely_values(kernels, of_rows, rows.column(predictor))
+        return _structures(rows, residuals_of(objective, kernels, of_rows), places, scales)
 
     with ignore_float_errors():
         return batch.map_parts(structure, theta, fits)

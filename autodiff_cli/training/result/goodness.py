@@ -228,7 +228,6 @@ def without_outliers(objective: Objective) -> Objective:
     return sample.select_rows(np.flatnonzero(distances <= RESIDUALS.outlying_target * np.median(distances)))
 
 
-@ignore_float_errors()
 def robust_r_squared(objective: Objective, theta: Array) -> float:
     """Return the share of the variance of the target that the prediction explains, with variances from medians instead
     of means.

@@ -99,6 +99,15 @@ def pearson_residuals(loss: str, y: Array, p: Array, shape: float) -> Array:
     return np.where(y == p, 0.0, (y - p) / np.sqrt(DISTRIBUTIONS[loss].variance(p, shape)))
 
 
+def likely_values(kernels: Kernels, evaluate: Callable[[RowKernel], Array], predictor: Array) -> Array:
+    """Return the most likely values of the only predictor, given those in the data; the same if it has no errors.
+
+    Args:
+        evaluate: returns the values of a kernel for the rows.
+    """
+    return evaluate(kernels.likely_predictor)[0] if kernels.graphs.x_errors else predictor
+
+
 def residuals_of(objective: Objective, kernels: Kernels, evaluate: Callable[[RowKernel], Array]) -> Array:
     """Return target minus prediction, of shape (components, rows); for families the Pearson residuals.
 
