@@ -151,9 +151,9 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
             return np.zeros(len(part))
         scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
         kernels, rows = objective.kernels.by_row, batch.rows_of(part)
-        of_rows = functools.partial(batch.evaluate, theta=points, fits=part)
-        places = likely_values(kernels, of_rows, rows.column(predictor))
-        return _structures(rows, residuals_of(objective, kernels, of_rows), places, scales)
+        residuals = residuals_of(objective, kernels, lambda each: batch.evaluate(each, points, part))
+        places = likely_values(kernels, lambda each: batch.evaluate(each, points, part), rows.column(predictor))
+        return _structures(rows, residuals, places, scales)
 
     with ignore_float_errors():
         return batch.map_parts(structure, theta, fits)
